@@ -1,0 +1,84 @@
+// A graph compiled by one engine: run it any number of times, from any number of threads, each time
+// with other buffers, offsets, lengths and runtime scalars.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "raggeddnn/backend/handle.hpp"
+#include "raggeddnn/backend/selection.hpp"
+#include "raggeddnn/schema/blob.hpp"
+#include "raggeddnn/tensor/data_type.hpp"
+
+namespace raggeddnn {
+
+// One entry of a variant pack.
+struct Binding {
+    int64_t uid = 0;
+    void* ptr = nullptr;        // device memory, or host memory of a runtime scalar
+    int64_t extent_bytes = -1;  // bytes from ptr to the end of its memory; negative: unknown
+};
+
+// What a plan knows of a tensor, for checks before anything is written.
+struct PlanTensor {
+    int64_t uid = 0;
+    std::string label;
+    DataType data_type = DataType::NOT_SET;
+    std::vector<int64_t> dims;
+    std::vector<int64_t> strides;
+    int64_t alignment = 16;
+    bool is_virtual = false;
+    bool has_value = false;                 // baked: a pack entry is inert
+    bool is_runtime_pass_by_value = false;  // a pack entry is a host pointer
+    bool is_output = false;
+    std::optional<int64_t> ragged_offset_uid;
+    int64_t ragged_offset_multiplier = 1;
+};
+
+class RAGGEDDNN_API ExecutionPlan {
+public:
+    // Chooses an engine and compiles; throws.
+    static std::shared_ptr<const ExecutionPlan> build(
+        std::shared_ptr<const schema::GraphBlob> graph, hipdnnHandle& handle,
+        const BuildOptions& options);
+    ~ExecutionPlan();
+    ExecutionPlan(const ExecutionPlan&) = delete;
+    ExecutionPlan& operator=(const ExecutionPlan&) = delete;
+
+    const std::string& engine_name() const { return engine_.info.name; }
+    int64_t engine_id() const { return engine_.info.id; }
+    const std::string& device() const { return device_; }
+    size_t workspace_size() const { return workspace_size_; }  // bytes
+    const schema::GraphBlob& graph() const { return *graph_; }
+    // Null for a uid that is no tensor of the graph.
+    const PlanTensor* find(int64_t uid) const;
+    const std::unordered_map<int64_t, PlanTensor>& tensors() const { return tensors_; }
+
+    // Checks alignments and extents, then runs. `workspace`: at least workspace_size bytes, or
+    // null: memory kept for this thread (CPU plans). Throws; nothing is written when a check fails.
+    void execute(hipdnnHandle& handle, std::span<const Binding> pack, void* workspace) const;
+
+private:
+    ExecutionPlan() = default;
+    void read_tensors();
+    void check(std::span<const Binding> pack) const;
+    void check_extent(const PlanTensor& tensor, const Binding& binding,
+                      std::span<const Binding> pack) const;
+    void* workspace_or_own(void* given) const;
+
+    std::shared_ptr<const schema::GraphBlob> graph_;
+    backend::LoadedEngine engine_;
+    std::string device_;
+    std::shared_ptr<backend::PluginHandle> plugin_handle_;  // that created the context
+    hipdnnEnginePluginExecutionContext_t context_ = nullptr;
+    size_t workspace_size_ = 0;
+    std::unordered_map<int64_t, PlanTensor> tensors_;
+};
+
+}  // namespace raggeddnn

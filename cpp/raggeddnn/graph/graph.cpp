@@ -1,0 +1,316 @@
+#include "raggeddnn/graph/graph.hpp"
+
+#include <algorithm>
+#include <unordered_set>
+#include <utility>
+
+#include "raggeddnn/graph/ops/infer.hpp"
+#include "raggeddnn/schema/blob.hpp"
+#include "raggeddnn/schema/data_type_map.hpp"
+#include "raggeddnn/schema/graph_view.hpp"
+#include "raggeddnn/schema/sdpa_problem.hpp"
+
+namespace raggeddnn {
+
+Graph::Graph() = default;
+Graph::~Graph() = default;
+Graph::Graph(Graph&&) noexcept = default;
+Graph& Graph::operator=(Graph&&) noexcept = default;
+
+void Graph::refuse_if_final(const char* what) const {
+    if (blob_) {
+        invalid(
+            "graph '", table_.name, "': ", what,
+            " after it was built, serialized or deserialized, expected a graph under construction");
+    }
+}
+
+Graph& Graph::set_name(std::string name) {
+    refuse_if_final("set_name");
+    table_.name = std::move(name);
+    return *this;
+}
+
+Graph& Graph::set_io_data_type(DataType type) {
+    refuse_if_final("set_io_data_type");
+    table_.io_data_type = schema::to_wire(type);
+    return *this;
+}
+
+Graph& Graph::set_intermediate_data_type(DataType type) {
+    refuse_if_final("set_intermediate_data_type");
+    table_.intermediate_data_type = schema::to_wire(type);
+    return *this;
+}
+
+Graph& Graph::set_compute_data_type(DataType type) {
+    refuse_if_final("set_compute_data_type");
+    table_.compute_data_type = schema::to_wire(type);
+    return *this;
+}
+
+Graph& Graph::set_preferred_engine_id(std::optional<int64_t> id) {
+    refuse_if_final("set_preferred_engine_id");
+    table_.preferred_engine_id = id;
+    return *this;
+}
+
+DataType Graph::get_io_data_type() const { return schema::from_wire(table_.io_data_type); }
+DataType Graph::get_intermediate_data_type() const {
+    return schema::from_wire(table_.intermediate_data_type);
+}
+DataType Graph::get_compute_data_type() const {
+    return schema::from_wire(table_.compute_data_type);
+}
+
+TensorPtr Graph::tensor(const TensorAttributes& attributes) {
+    return tensor(std::make_shared<TensorAttributes>(attributes));
+}
+
+TensorPtr Graph::tensor(TensorPtr attributes) {
+    refuse_if_final("tensor");
+    if (!attributes) invalid("graph '", table_.name, "': tensor got null, expected a tensor");
+    if (std::find(tensors_.begin(), tensors_.end(), attributes) == tensors_.end()) {
+        tensors_.push_back(attributes);
+    }
+    return attributes;
+}
+
+namespace {
+
+template <class Slot>
+TensorUse sdpa_use(const char* role, const TensorPtr& tensor, Slot slot) {
+    return {role, tensor, [slot](schema::NodeT& node, int64_t uid) {
+                node.attributes.AsSdpaAttributes()->*slot = uid;
+            }};
+}
+
+}  // namespace
+
+std::array<TensorPtr, 2> Graph::sdpa(TensorPtr q, TensorPtr k, TensorPtr v,
+                                     SdpaAttributes options) {
+    refuse_if_final("sdpa");
+    using Table = schema::SdpaAttributesT;
+    const std::string prefix = options.name().empty() ? "sdpa" : options.name();
+    if (options.attn_scale() && options.has(&Table::scale_tensor_uid)) {
+        invalid("[", prefix, "] attn_scale is both a tensor and a number, expected one of them");
+    }
+    const auto output = [&](const char* suffix) {
+        TensorAttributes t;
+        t.set_name(prefix + "::" + suffix).set_is_virtual(true);
+        return tensor(t);
+    };
+
+    OpNode node;
+    node.table.name = options.name();
+    node.table.attributes.Set(options.lowered());
+    node.infer = [scale = options.attn_scale()](schema::NodeT& table,
+                                                const graph_ops::InferContext& context) {
+        graph_ops::infer_sdpa(*table.attributes.AsSdpaAttributes(), scale, context);
+    };
+    node.uses = {sdpa_use("q", q, &Table::q_tensor_uid), sdpa_use("k", k, &Table::k_tensor_uid),
+                 sdpa_use("v", v, &Table::v_tensor_uid)};
+    for (const SdpaAttributes::Operand& operand : options.operands()) {
+        node.uses.push_back(sdpa_use(operand.role.c_str(), operand.tensor, operand.slot));
+    }
+    for (const TensorUse& use : node.uses) {
+        if (!use.tensor) {
+            fail(ErrorCode::ATTRIBUTE_NOT_SET, "[", prefix, "] ", use.role,
+                 " is null, expected a tensor");
+        }
+        if (std::find(tensors_.begin(), tensors_.end(), use.tensor) == tensors_.end()) {
+            invalid("[", prefix, "] ", use.role, " is ", use.tensor->label(),
+                    ", which is not in this graph, expected a result of graph.tensor or of an "
+                    "operation");
+        }
+    }
+    const TensorPtr o = output("o");
+    node.uses.push_back(sdpa_use("o", o, &Table::o_tensor_uid));
+    TensorPtr stats;
+    if (options.generate_stats()) {
+        stats = output("stats");
+        node.uses.push_back(sdpa_use("stats", stats, &Table::stats_tensor_uid));
+    }
+    nodes_.push_back(std::move(node));
+    return {o, stats};
+}
+
+void Graph::assign_uids() {
+    std::unordered_set<int64_t> taken;
+    for (const TensorPtr& t : tensors_) {
+        if (t->has_uid_ && !taken.insert(t->table_.uid).second) {
+            invalid("graph '", table_.name, "': uid ", t->table_.uid, " of ", t->label(),
+                    " is taken by another tensor, expected unique uids");
+        }
+    }
+    int64_t next = 1;
+    for (const TensorPtr& t : tensors_) {
+        if (t->has_uid_) continue;
+        while (!taken.insert(next).second) ++next;
+        t->table_.uid = next;
+        t->has_uid_ = true;
+    }
+    for (const TensorPtr& t : tensors_) {
+        const TensorPtr& aux = t->ragged_offset_;
+        if (!aux) {
+            t->table_.ragged_offset_tensor_uid = flatbuffers::nullopt;
+            continue;
+        }
+        if (std::find(tensors_.begin(), tensors_.end(), aux) == tensors_.end()) {
+            invalid(t->label(), " has the ragged offset ", aux->label(),
+                    ", which is not in this graph, expected a result of graph.tensor");
+        }
+        t->table_.ragged_offset_tensor_uid = aux->table_.uid;
+    }
+    for (OpNode& node : nodes_) {
+        for (const TensorUse& use : node.uses) use.bind(node.table, use.tensor->table_.uid);
+    }
+}
+
+void Graph::fill_data_types() {
+    for (const TensorPtr& t : tensors_) {
+        if (t->table_.data_type != schema::DataType::UNSET) continue;
+        t->table_.data_type =
+            t->table_.virtual_ ? table_.intermediate_data_type : table_.io_data_type;
+    }
+}
+
+void Graph::infer() {
+    const graph_ops::InferContext context{
+        [this](int64_t uid) -> schema::TensorAttributesT& {
+            for (const TensorPtr& t : tensors_) {
+                if (t->table_.uid == uid) return t->table_;
+            }
+            fail(ErrorCode::INTERNAL_ERROR, "no tensor has uid ", uid);
+        },
+        [this](double value) {
+            tensors_.push_back(std::make_shared<TensorAttributes>(value));
+            assign_uids();
+            return tensors_.back()->table_.uid;
+        }};
+    for (OpNode& node : nodes_) node.infer(node.table, context);
+}
+
+namespace {
+
+// The ragged offset of `tensor`: [B+1, 1, 1, 1] or [B+1], INT32 or INT64, dense, from the variant
+// pack.
+void check_ragged_offset(const TensorAttributes& tensor, const TensorAttributes& aux) {
+    const auto wrong = [&](const auto&... parts) {
+        invalid(tensor.label(), " has the ragged offset ", aux.label(), parts...);
+    };
+    if (aux.get_is_virtual()) wrong(", which is virtual, expected a tensor of the variant pack");
+    if (aux.has_ragged_offset()) wrong(", which is ragged itself, expected a dense tensor");
+    if (aux.get_data_type() != DataType::INT32 && aux.get_data_type() != DataType::INT64) {
+        wrong(" of type ", to_string(aux.get_data_type()), ", expected INT32 or INT64");
+    }
+    const std::vector<int64_t>& dims = aux.get_dim();
+    if (dims.size() != 4 && dims.size() != 1) {
+        wrong(" of rank ", dims.size(), ", expected rank 4, [B+1, 1, 1, 1], or rank 1, [B+1]");
+    }
+    const int64_t expected = tensor.get_dim()[0] + 1;
+    if (dims[0] != expected || aux.get_volume() != expected) {
+        wrong(" of dims ", schema::list_of(dims), ", expected [", expected, ", 1, 1, 1]");
+    }
+}
+
+}  // namespace
+
+void Graph::check_tensors() const {
+    for (const TensorPtr& t : tensors_) {
+        const Error error = t->validate();
+        if (error.is_bad()) throw Exception(error.code, error.err_msg);
+    }
+    for (const TensorPtr& t : tensors_) {
+        if (t->ragged_offset_) check_ragged_offset(*t, *t->ragged_offset_);
+    }
+}
+
+namespace {
+
+// The operations' own rules, checked on the bytes: the same code that engines read them with.
+void check_nodes(const schema::GraphView& view) {
+    for (size_t i = 0; i < view.node_count(); ++i) {
+        if (view.node(i).attributes_type() == schema::NodeAttributes::SdpaAttributes) {
+            schema::read_sdpa_problem(view, view.node(i));
+        }
+    }
+}
+
+}  // namespace
+
+schema::GraphT Graph::lower() {
+    if (nodes_.empty()) {
+        fail(ErrorCode::ATTRIBUTE_NOT_SET, "graph '", table_.name,
+             "' has no operations, expected at least one");
+    }
+    assign_uids();
+    infer();
+    fill_data_types();
+    check_tensors();
+    schema::GraphT lowered = table_;
+    for (const TensorPtr& t : tensors_) {
+        lowered.tensors.push_back(std::make_unique<schema::TensorAttributesT>(t->table_));
+    }
+    // Readers expect rank 4 of a ragged offset.
+    for (const TensorPtr& t : tensors_) {
+        if (!t->ragged_offset_ || t->ragged_offset_->table_.dims.size() != 1) continue;
+        for (const auto& table : lowered.tensors) {
+            if (table->uid != t->ragged_offset_->table_.uid) continue;
+            table->dims.resize(4, 1);
+            table->strides.resize(4, 1);
+        }
+    }
+    for (const OpNode& node : nodes_) {
+        lowered.nodes.push_back(std::make_unique<schema::NodeT>(node.table));
+    }
+    flatbuffers::FlatBufferBuilder builder;
+    builder.Finish(schema::CreateGraph(builder, &lowered));
+    check_nodes(schema::GraphView(builder.GetBufferPointer(), builder.GetSize()));
+    return lowered;
+}
+
+Error Graph::validate() {
+    return as_error([this] {
+        if (blob_) {
+            check_nodes(schema::GraphView(blob_->bytes().data(), blob_->bytes().size()));
+        } else {
+            lower();
+        }
+    });
+}
+
+void Graph::adopt(const schema::Graph& received) {
+    std::unique_ptr<schema::GraphT> tree(received.UnPack());
+    std::unordered_map<int64_t, TensorPtr> by_uid;
+    for (std::unique_ptr<schema::TensorAttributesT>& table : tree->tensors) {
+        const auto t = std::make_shared<TensorAttributes>();
+        t->table_ = std::move(*table);
+        t->has_uid_ = true;
+        t->is_built_ = true;
+        if (!by_uid.emplace(t->table_.uid, t).second) {
+            invalid("graph: two tensors have uid ", t->table_.uid, ", expected unique uids");
+        }
+        tensors_.push_back(t);
+    }
+    for (const TensorPtr& t : tensors_) {
+        if (!t->table_.ragged_offset_tensor_uid) continue;
+        const auto aux = by_uid.find(*t->table_.ragged_offset_tensor_uid);
+        if (aux == by_uid.end()) {
+            invalid(t->label(), " has the ragged offset uid ", *t->table_.ragged_offset_tensor_uid,
+                    ", which is no tensor of the graph");
+        }
+        if (aux->second->table_.ragged_offset_tensor_uid) {
+            invalid(t->label(), " has the ragged offset ", aux->second->label(),
+                    ", which is ragged itself, expected a dense tensor");
+        }
+        t->ragged_offset_ = aux->second;
+    }
+    tree->tensors.clear();
+    for (std::unique_ptr<schema::NodeT>& node : tree->nodes)
+        nodes_.push_back({std::move(*node), {}, {}});
+    tree->nodes.clear();
+    table_ = std::move(*tree);
+}
+
+}  // namespace raggeddnn

@@ -1,0 +1,135 @@
+// The frontend: builds a graph of operations over tensors, checks it, and turns it into the wire's
+// object tree. It knows no engine: `build`, `execute`, `explain` and the serialized forms are
+// defined in the backend (backend/graph_build.cpp), which this header only names.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "raggeddnn/graph/ops/sdpa.hpp"
+#include "raggeddnn/graph/tensor_attributes.hpp"
+#include "raggeddnn/schema/graph_generated.h"
+
+// A backend handle: device, stream, and the plugins' own handles. Null means the default one.
+struct hipdnnHandle;
+using hipdnnHandle_t = hipdnnHandle*;
+
+namespace raggeddnn {
+
+class ExecutionPlan;
+struct BuildOptions;
+struct Verdict;
+
+namespace schema {
+class GraphBlob;
+}
+
+namespace graph_ops {
+struct InferContext;
+}
+
+namespace plugin {
+struct ApiVersion;
+}
+
+// A tensor that a node reads or writes, and how its uid gets into the node's table.
+struct TensorUse {
+    std::string role;
+    TensorPtr tensor;
+    std::function<void(schema::NodeT&, int64_t uid)> bind;
+};
+
+struct OpNode {
+    schema::NodeT table;
+    std::vector<TensorUse> uses;
+    std::function<void(schema::NodeT&, const graph_ops::InferContext&)> infer;
+};
+
+class RAGGEDDNN_API Graph {
+public:
+    Graph();
+    ~Graph();
+    Graph(Graph&&) noexcept;
+    Graph& operator=(Graph&&) noexcept;
+
+    Graph& set_name(std::string name);
+    Graph& set_io_data_type(DataType type);  // for tensors of the variant pack without one
+    Graph& set_intermediate_data_type(DataType type);  // for virtual tensors without one
+    Graph& set_compute_data_type(DataType type);
+    // Asks for an engine by its id; taken when it applies.
+    Graph& set_preferred_engine_id(std::optional<int64_t> id);
+    const std::string& get_name() const { return table_.name; }
+    DataType get_io_data_type() const;
+    DataType get_intermediate_data_type() const;
+    DataType get_compute_data_type() const;
+
+    // Adds a copy, or the object itself.
+    TensorPtr tensor(const TensorAttributes& attributes);
+    TensorPtr tensor(TensorPtr attributes);
+    // A scalar and its state; a constant is also `tensor(TensorAttributes(v))`.
+    template <class T>
+        requires TensorAttributes::is_scalar<T>
+    TensorPtr tensor(const T& scalar, ScalarType type) {
+        return tensor(TensorAttributes(scalar, type));
+    }
+
+    // Scaled dot-product attention: o and, when generate_stats is set, stats (else null). q
+    // [B,Hq,Sq,D], k [B,Hk,Skv,D], v [B,Hv,Skv,Dv], o [B,Hq,Sq,Dv], stats [B,Hq,Sq,1].
+    std::array<TensorPtr, 2> sdpa(TensorPtr q, TensorPtr k, TensorPtr v, SdpaAttributes attributes);
+
+    // Assigns uids, infers what was left out, and checks everything.
+    Error validate();
+
+    const std::vector<TensorPtr>& tensors() const { return tensors_; }
+    const std::vector<OpNode>& nodes() const { return nodes_; }
+
+    // The graph as the wire's object tree, without the stamps that finalizing adds. Validates
+    // first; throws raggeddnn::Exception.
+    schema::GraphT lower();
+
+    // ---- defined in the backend ----
+    // Validates, asks the engines, and keeps the plan of the best one. The graph is final from then
+    // on.
+    Error build(hipdnnHandle_t handle = nullptr);
+    Error build(hipdnnHandle_t handle, const BuildOptions& options);
+    // `variant_pack`: uid -> device pointer, or host pointer for a runtime scalar.
+    Error execute(hipdnnHandle_t handle, std::unordered_map<int64_t, void*>& variant_pack,
+                  void* workspace) const;
+    // One verdict per engine, of the graph as it is now; throws.
+    std::vector<Verdict> explain(hipdnnHandle_t handle = nullptr);
+    const std::shared_ptr<const ExecutionPlan>& plan() const { return plan_; }
+    // The final form: stamped bytes, verified; made once, or as they were received. Throws.
+    const schema::GraphBlob& finalized();
+    // FlatBuffers bytes in hipDNN's wire format; throws.
+    std::vector<uint8_t> serialize();
+    // A graph that can be built but not changed. Accepts a graph or a graph-and-plan container;
+    // throws.
+    static Graph deserialize(std::span<const uint8_t> bytes);
+    plugin::ApiVersion min_required_engine_api_version();
+    uint32_t min_reader_version();
+
+private:
+    // The final form as it would be now.
+    std::shared_ptr<const schema::GraphBlob> preview();
+    void refuse_if_final(const char* what) const;
+    void assign_uids();
+    void fill_data_types();
+    void infer();
+    void check_tensors() const;
+    // Shows a received graph through tensors().
+    void adopt(const schema::Graph& received);
+
+    schema::GraphT table_;  // name, types, flags; tensors and nodes are added by lower()
+    std::vector<TensorPtr> tensors_;
+    std::vector<OpNode> nodes_;
+    std::shared_ptr<const schema::GraphBlob> blob_;  // set: the graph is final
+    std::shared_ptr<const ExecutionPlan> plan_;
+};
+
+}  // namespace raggeddnn

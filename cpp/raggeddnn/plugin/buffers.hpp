@@ -1,0 +1,111 @@
+// The variant pack as an engine receives it, and the scalars in it.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string>
+
+#include "raggeddnn/base/error.hpp"
+#include "raggeddnn/plugin/engine_plugin_api.h"
+#include "raggeddnn/schema/graph_view.hpp"
+#include "raggeddnn/tensor/half.hpp"
+
+namespace raggeddnn::plugin {
+
+// Borrowed for the duration of one execute.
+class Buffers {
+public:
+    Buffers(const hipdnnPluginDeviceBuffer_t* entries, uint32_t count)
+        : entries_(entries), count_(count) {}
+
+    void* find(int64_t uid) const {
+        for (uint32_t i = 0; i < count_; ++i) {
+            if (entries_[i].uid == uid) return entries_[i].ptr;
+        }
+        return nullptr;
+    }
+
+    // The buffer of a tensor that the plan needs. INVALID_VALUE when the pack lacks it or holds a
+    // null pointer: device buffers and runtime scalars alike.
+    void* find_device_buffer(int64_t uid, const std::string& label) const {
+        void* ptr = find(uid);
+        if (!ptr) {
+            invalid("variant pack: no pointer for ", label, " (uid ", uid, "), expected one");
+        }
+        return ptr;
+    }
+
+private:
+    const hipdnnPluginDeviceBuffer_t* entries_;
+    uint32_t count_;
+};
+
+// Reads one host scalar of the given type; memory needs no alignment.
+inline double read_scalar(DataType type, const void* memory) {
+    const auto load = [memory]<class T>(T) {
+        T value;
+        std::memcpy(&value, memory, sizeof(T));
+        return value;
+    };
+    switch (type) {
+        case DataType::DOUBLE: return load(double{});
+        case DataType::FLOAT: return static_cast<double>(load(float{}));
+        case DataType::HALF: return half_bits_to_float(load(uint16_t{}));
+        case DataType::BFLOAT16: return bfloat16_bits_to_float(load(uint16_t{}));
+        case DataType::INT32: return load(int32_t{});
+        case DataType::INT64: return static_cast<double>(load(int64_t{}));
+        case DataType::BOOLEAN: return load(uint8_t{}) != 0 ? 1.0 : 0.0;
+        default:
+            invalid("runtime scalar of type ", to_string(type),
+                    ", expected DOUBLE, FLOAT, HALF, BFLOAT16, INT32, INT64 or BOOLEAN");
+    }
+}
+
+inline bool is_runtime_scalar_type(DataType type) {
+    switch (type) {
+        case DataType::DOUBLE:
+        case DataType::FLOAT:
+        case DataType::HALF:
+        case DataType::BFLOAT16:
+        case DataType::INT32:
+        case DataType::INT64:
+        case DataType::BOOLEAN: return true;
+        default: return false;
+    }
+}
+
+// A scalar operand: made when the plan is built, resolved at each execute. A baked value wins over
+// whatever the pack holds (section 4.9 of the runtime pass-by-value document).
+class ScalarOperand {
+public:
+    static ScalarOperand make(const schema::TensorView& tensor) {
+        ScalarOperand s;
+        s.uid_ = tensor.uid();
+        s.label_ = tensor.name().empty() ? "scalar" : "scalar '" + std::string(tensor.name()) + "'";
+        s.type_ = tensor.data_type();
+        s.baked_ = tensor.value_as_double();
+        if (tensor.has_value() && !s.baked_) {
+            invalid(s.label_, " is a constant of type ", to_string(s.type_),
+                    ", expected a type whose values are numbers");
+        }
+        if (!s.baked_ && tensor.is_runtime_pass_by_value() && !is_runtime_scalar_type(s.type_)) {
+            invalid(s.label_, " is a runtime scalar of type ", to_string(s.type_),
+                    ", expected DOUBLE, FLOAT, HALF, BFLOAT16, INT32, INT64 or BOOLEAN");
+        }
+        return s;
+    }
+
+    double resolve(const Buffers& buffers) const {
+        return baked_ ? *baked_ : read_scalar(type_, buffers.find_device_buffer(uid_, label_));
+    }
+
+private:
+    int64_t uid_ = 0;
+    std::string label_;
+    DataType type_ = DataType::NOT_SET;
+    std::optional<double> baked_;
+};
+
+}  // namespace raggeddnn::plugin

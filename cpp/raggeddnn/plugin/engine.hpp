@@ -1,0 +1,80 @@
+// The C++ veneer over the plugin C ABI: an engine is a class with a name, `why_not` and `build`.
+// `raggeddnn/plugin/export.hpp` gives the plugin every exported function and turns exceptions into
+// statuses.
+//
+//     struct MyEngine : raggeddnn::plugin::Engine {
+//         const char* name() const override { return "MY_ENGINE"; }
+//         std::optional<std::string> why_not(const GraphView& graph) const override;
+//         std::unique_ptr<Plan> build(const GraphView& graph, const EngineConfig& config) const
+//         override;
+//     };
+//
+// Header-only: a provider compiles it with its own compiler and FlatBuffers.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "raggeddnn/plugin/api_version.hpp"
+#include "raggeddnn/plugin/buffers.hpp"
+#include "raggeddnn/plugin/engine_plugin_api.h"
+#include "raggeddnn/schema/engine_generated.h"
+#include "raggeddnn/schema/graph_view.hpp"
+
+namespace raggeddnn::plugin {
+
+using schema::GraphView;
+using schema::TensorView;
+
+// The engine chosen and its knobs; the bytes belong to the caller.
+class EngineConfig {
+public:
+    EngineConfig(const void* data, size_t size) {
+        flatbuffers::Verifier verifier(static_cast<const uint8_t*>(data), size);
+        if (!data || !verifier.VerifyBuffer<schema::EngineConfig>(nullptr)) {
+            invalid("engine config: ", size, " bytes are no valid engine config");
+        }
+        table_ = flatbuffers::GetRoot<schema::EngineConfig>(data);
+    }
+    int64_t engine_id() const { return table_->engine_id(); }
+    const schema::EngineConfig& table() const { return *table_; }
+
+private:
+    const schema::EngineConfig* table_ = nullptr;
+};
+
+struct ExecuteArgs {
+    const Buffers& buffers;
+    void* workspace = nullptr;
+    hipdnnPluginStream_t stream = nullptr;
+};
+
+// A graph compiled for one engine. Immutable: `execute` runs from several threads at once.
+class Plan {
+public:
+    virtual ~Plan() = default;
+    virtual size_t workspace_size() const { return 0; }  // bytes
+    virtual void execute(const ExecuteArgs& args) const = 0;
+};
+
+class Engine {
+public:
+    virtual ~Engine() = default;
+    virtual const char* name() const = 0;
+    // Why this engine cannot run the graph, as one sentence; nothing when it can. An attribute that
+    // the engine does not read is a reason.
+    virtual std::optional<std::string> why_not(const GraphView& graph) const = 0;
+    virtual std::unique_ptr<Plan> build(const GraphView& graph,
+                                        const EngineConfig& config) const = 0;
+
+    // Where its buffers live: "cpu", "hip", "cuda"; empty: unstated.
+    virtual const char* device() const { return "cpu"; }
+    // The higher is preferred among applicable engines.
+    virtual int32_t priority() const { return 0; }
+    // Extensions of the wire format that it understands.
+    virtual std::vector<const char*> extensions() const { return {}; }
+};
+
+}  // namespace raggeddnn::plugin

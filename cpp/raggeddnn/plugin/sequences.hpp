@@ -1,0 +1,186 @@
+// Where each batch of a ragged or padded attention problem begins and how many of its rows count:
+// offsets and lengths as the host reads them at execute, every one checked before anything is
+// written. For engines whose buffers live in host memory.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "raggeddnn/base/error.hpp"
+#include "raggeddnn/plugin/buffers.hpp"
+#include "raggeddnn/schema/sdpa_problem.hpp"
+
+namespace raggeddnn::plugin {
+
+// One batch. Bases are element offsets of its first row. `rows` is the room it has, `valid` how
+// many rows, from the first, take part.
+struct Sequence {
+    int64_t base_q = 0;
+    int64_t base_k = 0;
+    int64_t base_v = 0;
+    int64_t base_o = 0;
+    int64_t base_stats = 0;
+    int64_t rows_q = 0;
+    int64_t rows_kv = 0;
+    int64_t valid_q = 0;
+    int64_t valid_kv = 0;
+};
+
+// Keys [begin, end).
+struct KeyRange {
+    int64_t begin = 0;
+    int64_t end = 0;
+    bool is_empty() const { return begin >= end; }
+};
+
+// Which keys a row sees by position and length. Both ends of the band are inclusive, and neither
+// moves back as rows advance.
+inline KeyRange visible_keys(const schema::SdpaProblem& p, const Sequence& s, int64_t row) {
+    const int64_t diagonal = row + (p.is_bottom_right ? s.valid_kv - s.valid_q : 0);
+    KeyRange range{0, s.valid_kv};
+    if (p.right_bound) range.end = std::clamp<int64_t>(diagonal + *p.right_bound + 1, 0, range.end);
+    if (p.left_bound) range.begin = std::clamp<int64_t>(diagonal - *p.left_bound, 0, s.valid_kv);
+    return range;
+}
+
+// The integers of an offsets or lengths tensor.
+class IndexReader {
+public:
+    IndexReader(const schema::IndexTensor& tensor, const Buffers& buffers)
+        : memory_(tensor.count > 0 ? buffers.find_device_buffer(tensor.uid, tensor.label)
+                                   : nullptr),
+          stride_(tensor.stride),
+          is_wide_(tensor.type == DataType::INT64) {}
+
+    int64_t operator[](int64_t index) const {
+        return is_wide_ ? load<int64_t>(index) : load<int32_t>(index);
+    }
+
+private:
+    template <class T>
+    int64_t load(int64_t index) const {
+        T value;
+        std::memcpy(&value, static_cast<const T*>(memory_) + index * stride_, sizeof(T));
+        return value;
+    }
+
+    const void* memory_;
+    int64_t stride_;
+    bool is_wide_;
+};
+
+class Sequences {
+public:
+    // Throws INVALID_VALUE naming tensor, index, what was got and what was expected.
+    Sequences(const schema::SdpaProblem& problem, const Buffers& buffers)
+        : sequences_(static_cast<size_t>(problem.batches())) {
+        for (Sequence& s : sequences_) s.rows_q = s.rows_kv = UNKNOWN;
+        place(problem.q, buffers, &Sequence::base_q, &Sequence::rows_q);
+        place(problem.o, buffers, &Sequence::base_o, &Sequence::rows_q);
+        if (problem.stats) {
+            place(*problem.stats, buffers, &Sequence::base_stats, &Sequence::rows_q);
+        }
+        place(problem.k, buffers, &Sequence::base_k, &Sequence::rows_kv);
+        place(problem.v, buffers, &Sequence::base_v, &Sequence::rows_kv);
+        for (Sequence& s : sequences_) {
+            if (s.rows_q == UNKNOWN) s.rows_q = problem.q.max_rows();
+            if (s.rows_kv == UNKNOWN) s.rows_kv = problem.k.max_rows();
+        }
+        limit(problem.seq_len_q, buffers, &Sequence::rows_q, &Sequence::valid_q);
+        limit(problem.seq_len_kv, buffers, &Sequence::rows_kv, &Sequence::valid_kv);
+    }
+
+    size_t size() const { return sequences_.size(); }
+    const Sequence& operator[](size_t batch) const { return sequences_[batch]; }
+    auto begin() const { return sequences_.begin(); }
+    auto end() const { return sequences_.end(); }
+
+private:
+    static constexpr int64_t UNKNOWN = -1;
+
+    // The base of every batch of one tensor. A ragged tensor also says how many rows each batch
+    // has, in which all ragged tensors of a side must agree; a dense one only has room for
+    // max_rows().
+    void place(const schema::TensorGeometry& tensor, const Buffers& buffers,
+               int64_t Sequence::* base, int64_t Sequence::* rows) {
+        if (!tensor.ragged) {
+            for (size_t b = 0; b < sequences_.size(); ++b) {
+                sequences_[b].*base = static_cast<int64_t>(b) * tensor.strides[schema::BATCH_AXIS];
+            }
+            return;
+        }
+        const schema::RaggedOffsets& ragged = *tensor.ragged;
+        const IndexReader offsets(ragged.offsets, buffers);
+        if (offsets[0] != 0) refuse(ragged.offsets, 0, offsets[0], "0");
+        const int64_t count = tensor.batches();
+        for (int64_t b = 0; b < count; ++b) {
+            const int64_t block_rows = rows_between(tensor, b, offsets[b], offsets[b + 1]);
+            Sequence& s = sequences_[static_cast<size_t>(b)];
+            if (s.*rows != UNKNOWN && s.*rows != block_rows) {
+                invalid("[sdpa] ", ragged.offsets.label, ": index ", b + 1, " ends a block of ",
+                        block_rows, " rows, expected ", s.*rows,
+                        " as in the other ragged tensors of its side");
+            }
+            s.*base = offsets[b] * ragged.multiplier;
+            s.*rows = block_rows;
+        }
+    }
+
+    // Rows of the block [begin, end) of batch b, in stored offsets; `begin` was checked before.
+    static int64_t rows_between(const schema::TensorGeometry& tensor, int64_t b, int64_t begin,
+                                int64_t end) {
+        const schema::RaggedOffsets& ragged = *tensor.ragged;
+        if (end < begin) {
+            refuse(ragged.offsets, b + 1, end, message("at least ", begin, ", the offset before"));
+        }
+        // Bytes of the whole buffer must stay within 64 bits too.
+        const auto element_bytes = static_cast<int64_t>((bits_of(tensor.type) + 7) / 8);
+        const int64_t most =
+            std::numeric_limits<int64_t>::max() / element_bytes / ragged.multiplier;
+        if (end > most) refuse(ragged.offsets, b + 1, end, message("at most ", most));
+
+        const int64_t row = tensor.strides[schema::SEQUENCE_AXIS];
+        const int64_t elements = (end - begin) * ragged.multiplier;
+        if (elements % row != 0) {
+            invalid("[sdpa] ", ragged.offsets.label, ": index ", b + 1, " is ", end,
+                    " and ends a block of ", elements, " elements of ", tensor.label,
+                    ", expected a whole number of rows of ", row);
+        }
+        if (elements / row > tensor.max_rows()) {
+            invalid("[sdpa] ", ragged.offsets.label, ": index ", b + 1, " is ", end,
+                    " and ends a block of ", elements / row, " rows of ", tensor.label,
+                    ", expected at most ", tensor.max_rows(), " as dims say");
+        }
+        return elements / row;
+    }
+
+    void limit(const std::optional<schema::IndexTensor>& lengths, const Buffers& buffers,
+               int64_t Sequence::* rows, int64_t Sequence::* valid) {
+        if (!lengths) {
+            for (Sequence& s : sequences_) s.*valid = s.*rows;
+            return;
+        }
+        const IndexReader values(*lengths, buffers);
+        for (size_t b = 0; b < sequences_.size(); ++b) {
+            Sequence& s = sequences_[b];
+            const auto index = static_cast<int64_t>(b);
+            s.*valid = values[index];
+            if (s.*valid < 0 || s.*valid > s.*rows) {
+                refuse(*lengths, index, s.*valid, message("0 to ", s.*rows, ", the rows it has"));
+            }
+        }
+    }
+
+    [[noreturn]] static void refuse(const schema::IndexTensor& tensor, int64_t index, int64_t got,
+                                    const std::string& expected) {
+        invalid("[sdpa] ", tensor.label, ": index ", index, " is ", got, ", expected ", expected);
+    }
+
+    std::vector<Sequence> sequences_;
+};
+
+}  // namespace raggeddnn::plugin

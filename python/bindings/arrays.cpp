@@ -1,0 +1,272 @@
+#include "arrays.hpp"
+
+#include <pybind11/numpy.h>
+
+#include <cstring>
+#include <limits>
+
+#include "raggeddnn/tensor/dlpack.hpp"
+
+namespace raggeddnn::python {
+
+namespace {
+
+// Where the memory of an empty array points: somewhere, aligned as much as any tensor asks.
+alignas(4096) unsigned char nothing[1];
+
+DataType type_of_name(const std::string& name) {
+    static const std::pair<const char*, DataType> names[] = {
+        {"float32", DataType::FLOAT},       {"float16", DataType::HALF},
+        {"bfloat16", DataType::BFLOAT16},   {"float64", DataType::DOUBLE},
+        {"uint8", DataType::UINT8},         {"int32", DataType::INT32},
+        {"int8", DataType::INT8},           {"int64", DataType::INT64},
+        {"bool", DataType::BOOLEAN},        {"float8_e4m3fn", DataType::FP8_E4M3},
+        {"float8_e5m2", DataType::FP8_E5M2}};
+    for (const auto& [known, type] : names) {
+        if (name == known) return type;
+    }
+    return DataType::NOT_SET;
+}
+
+DataType type_of_dtype(const py::dtype& dtype, std::string& name) {
+    switch (dtype.num()) {  // the common ones without asking for their names
+        case py::detail::npy_api::NPY_FLOAT_: name = "float32"; return DataType::FLOAT;
+        case py::detail::npy_api::NPY_DOUBLE_: name = "float64"; return DataType::DOUBLE;
+        case py::detail::npy_api::NPY_INT_: name = "int32"; return DataType::INT32;
+        case py::detail::npy_api::NPY_LONG_: name = "int64"; return DataType::INT64;
+        default: name = py::str(dtype.attr("name")); return type_of_name(name);
+    }
+}
+
+// Fills extent_bytes from shape and strides; refuses negative strides.
+void measure(ArrayInfo& array, int64_t item_bytes, const std::string& what) {
+    int64_t last = 0;
+    for (size_t i = 0; i < array.shape.size(); ++i) {
+        if (array.shape[i] == 0) {
+            array.extent_bytes = 0;
+            if (!array.ptr) array.ptr = nothing;
+            return;
+        }
+        if (array.shape[i] > 1 && array.strides[i] < 0) {
+            invalid(what, " got an array with a negative stride, expected none");
+        }
+        last += (array.shape[i] - 1) * array.strides[i];
+    }
+    array.extent_bytes = (last + 1) * item_bytes;
+}
+
+ArrayInfo read_numpy(const py::array& source, const std::string& what) {
+    ArrayInfo array;
+    array.ptr = const_cast<void*>(source.data());
+    const auto item = static_cast<int64_t>(source.itemsize());
+    array.data_type = type_of_dtype(source.dtype(), array.type_name);
+    for (py::ssize_t i = 0; i < source.ndim(); ++i) {
+        const int64_t bytes = source.strides(i);
+        if (item == 0 || (source.shape(i) > 1 && bytes % item != 0)) {
+            invalid(what, " got an array whose strides are no multiples of its element size");
+        }
+        array.shape.push_back(source.shape(i));
+        array.strides.push_back(source.shape(i) > 1 ? bytes / item : 0);
+    }
+    array.device = "cpu";
+    array.is_read_only = !source.writeable();
+    measure(array, item, what);
+    return array;
+}
+
+// PyTorch and its like: data_ptr(), shape, stride(), dtype, device. No library is imported.
+ArrayInfo read_data_ptr(py::handle source, const std::string& what) {
+    ArrayInfo array;
+    array.ptr = reinterpret_cast<void*>(source.attr("data_ptr")().cast<uintptr_t>());
+    array.type_name = py::str(source.attr("dtype"));
+    const size_t dot = array.type_name.rfind('.');
+    if (dot != std::string::npos) array.type_name.erase(0, dot + 1);
+    array.data_type = type_of_name(array.type_name);
+    array.device = "cpu";
+    if (py::hasattr(source, "device") && py::hasattr(source.attr("device"), "type")) {
+        array.device = source.attr("device").attr("type").cast<std::string>();
+    }
+    array.shape = py::tuple(source.attr("shape")).cast<std::vector<int64_t>>();
+    array.strides = py::tuple(source.attr("stride")()).cast<std::vector<int64_t>>();
+    measure(array, source.attr("element_size")().cast<int64_t>(), what);
+    return array;
+}
+
+std::string device_name(const dlpack::Device& device) {
+    switch (device.type) {
+        case dlpack::CPU:
+        case dlpack::CUDA_HOST:
+        case dlpack::ROCM_HOST: return "cpu";
+        case dlpack::CUDA: return "cuda";
+        case dlpack::ROCM: return "hip";
+        default: return message("DLPack device ", device.type);
+    }
+}
+
+ArrayInfo from_dlpack(const dlpack::Tensor& source, bool is_read_only, const std::string& what) {
+    ArrayInfo array;
+    array.is_read_only = is_read_only;
+    array.device = device_name(source.device);
+    const auto type = dlpack::data_type_of(source.dtype);
+    array.data_type = type.value_or(DataType::NOT_SET);
+    array.type_name = type ? std::string(to_string(*type))
+                           : message("DLPack type code ", int(source.dtype.code), " of ",
+                                     int(source.dtype.bits), " bits x ", source.dtype.lanes);
+    if (source.data) array.ptr = static_cast<char*>(source.data) + source.byte_offset;
+    array.shape.assign(source.shape, source.shape + source.ndim);
+    if (source.strides) {
+        array.strides.assign(source.strides, source.strides + source.ndim);
+    } else {
+        array.strides.assign(array.shape.size(), 1);
+        for (size_t i = array.shape.size(); i-- > 1;) {
+            array.strides[i - 1] = array.strides[i] * array.shape[i];
+        }
+    }
+    measure(array, (source.dtype.bits * source.dtype.lanes + 7) / 8, what);
+    return array;
+}
+
+ArrayInfo read_dlpack(py::handle source, const std::string& what) {
+    py::object capsule;
+    try {
+        try {
+            capsule = source.attr("__dlpack__")(py::arg("max_version") = py::make_tuple(1, 1));
+        } catch (py::error_already_set& e) {  // producers before DLPack 1.0
+            if (!e.matches(PyExc_TypeError)) throw;
+            capsule = source.attr("__dlpack__")();
+        }
+    } catch (py::error_already_set& e) {
+        invalid(what, " got an array that DLPack cannot export: ", e.what());
+    }
+    // The capsule is not consumed: it stays the owner, and is dropped after the call.
+    ArrayInfo array;
+    if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned")) {
+        const auto* managed = static_cast<const dlpack::ManagedTensorVersioned*>(
+            PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
+        if (managed->major != 1) {
+            invalid(what, " got a DLPack tensor of version ", managed->major, ", expected 1");
+        }
+        array = from_dlpack(managed->tensor, (managed->flags & dlpack::FLAG_READ_ONLY) != 0, what);
+    } else if (PyCapsule_IsValid(capsule.ptr(), "dltensor")) {
+        const auto* managed = static_cast<const dlpack::ManagedTensor*>(
+            PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
+        array = from_dlpack(managed->tensor, false, what);
+    } else {
+        invalid(what, " got a __dlpack__ that returns no DLPack capsule");
+    }
+    array.keep_alive = std::move(capsule);
+    return array;
+}
+
+bool is_number(py::handle value) {
+    if (PyFloat_Check(value.ptr()) || PyLong_Check(value.ptr())) return true;
+    static py::object* generic =  // numpy.generic; kept for the life of the process
+        new py::object(py::module_::import("numpy").attr("generic"));
+    return py::isinstance(value, *generic);
+}
+
+std::string describe(py::handle value) {
+    return py::str(py::type::handle_of(value).attr("__name__"));
+}
+
+template <class T>
+void store(unsigned char* to, const T& value) {
+    std::memcpy(to, &value, sizeof(T));
+}
+
+}  // namespace
+
+std::optional<ArrayInfo> read_array(py::handle object, const std::string& what) {
+    if (py::isinstance<py::array>(object)) {
+        return read_numpy(py::reinterpret_borrow<py::array>(object), what);
+    }
+    if (py::hasattr(object, "data_ptr")) return read_data_ptr(object, what);
+    if (py::hasattr(object, "__dlpack__")) return read_dlpack(object, what);
+    return std::nullopt;
+}
+
+void* pointer_of(py::handle object, const std::string& what, int64_t& extent_bytes) {
+    extent_bytes = -1;
+    if (object.is_none()) return nullptr;
+    if (auto array = read_array(object, what)) {
+        extent_bytes = array->extent_bytes;
+        return array->ptr;
+    }
+    if (PyBool_Check(object.ptr()) || !PyIndex_Check(object.ptr())) {
+        invalid(what, " got ", describe(object), ", expected an array or an int pointer");
+    }
+    const py::object index = py::reinterpret_steal<py::object>(PyNumber_Index(object.ptr()));
+    const unsigned long long address = PyLong_AsUnsignedLongLong(index.ptr());
+    if (PyErr_Occurred()) {
+        PyErr_Clear();
+        invalid(what, " got ", std::string(py::repr(object)), ", expected an address");
+    }
+    return reinterpret_cast<void*>(static_cast<uintptr_t>(address));
+}
+
+PackReader::PackReader(const ExecutionPlan& plan, const py::dict& pack) : plan_(plan) {
+    bindings_.reserve(pack.size());
+    for (const auto& [key, value] : pack) {
+        int64_t uid = 0;
+        if (py::isinstance<TensorAttributes>(key)) {
+            const auto& tensor = key.cast<const TensorAttributes&>();
+            if (!tensor.has_uid()) {
+                invalid("variant pack: ", tensor.label(), " is no tensor of the plan's graph");
+            }
+            uid = tensor.get_uid();
+        } else if (!PyBool_Check(key.ptr()) && PyIndex_Check(key.ptr())) {
+            uid = py::int_(py::reinterpret_borrow<py::object>(key)).cast<int64_t>();
+        } else {
+            invalid("variant pack: key ", std::string(py::repr(key)),
+                    ", expected a TensorAttributes or its uid");
+        }
+        const PlanTensor* tensor = plan.find(uid);
+        if (!tensor) invalid("variant pack: uid ", uid, " is no tensor of the plan's graph");
+        if (!tensor->has_value) add(*tensor, value);  // of a baked value: inert, unchecked
+    }
+}
+
+void PackReader::add(const PlanTensor& tensor, py::handle value) {
+    const std::string what = "variant pack: " + tensor.label;
+    if (tensor.is_runtime_pass_by_value && is_number(value)) return add_scalar(tensor, value);
+    if (auto array = read_array(value, what)) return add_array(tensor, std::move(*array));
+    Binding binding{tensor.uid, nullptr, -1};
+    binding.ptr = pointer_of(value, what, binding.extent_bytes);
+    if (!binding.ptr) invalid(what, " got a null pointer, expected memory");
+    bindings_.push_back(binding);
+}
+
+void PackReader::add_scalar(const PlanTensor& tensor, py::handle value) {
+    auto scalar = std::make_unique<Scalar>();
+    std::visit(
+        [&]<class T>(const T& v) {
+            if constexpr (!std::is_same_v<T, std::monostate>) store(scalar->bytes, v);
+        },
+        scalar_from_python(value, tensor.data_type, "variant pack: " + tensor.label));
+    bindings_.push_back({tensor.uid, scalar->bytes, sizeof(scalar->bytes)});
+    scalars_.push_back(std::move(scalar));
+}
+
+void PackReader::add_array(const PlanTensor& tensor, ArrayInfo array) {
+    const std::string what = "variant pack: " + tensor.label;
+    const std::string& expected =
+        tensor.is_runtime_pass_by_value ? std::string("cpu") : plan_.device();
+    if (array.device != expected) {
+        invalid(what, " got memory on device ", array.device, ", expected ", expected,
+                tensor.is_runtime_pass_by_value ? " (a runtime scalar is host memory)" : "");
+    }
+    if (array.data_type != tensor.data_type) {
+        invalid(what, " got an array of type ", array.type_name, ", expected ",
+                to_string(tensor.data_type));
+    }
+    if (tensor.is_output && array.is_read_only) {
+        invalid(what, " is an output and got a read-only array, expected one that can be written");
+    }
+    if (tensor.is_runtime_pass_by_value && array.extent_bytes == 0) {
+        invalid(what, " got an empty array, expected one element");
+    }
+    bindings_.push_back({tensor.uid, array.ptr, array.extent_bytes});
+    if (array.keep_alive) keep_alive_.push_back(std::move(array.keep_alive));
+}
+
+}  // namespace raggeddnn::python

@@ -1,0 +1,54 @@
+// Arrays of other libraries as memory: NumPy, anything with data_ptr() (PyTorch), any DLPack
+// producer.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bindings.hpp"
+#include "raggeddnn/backend/execution_plan.hpp"
+
+namespace raggeddnn::python {
+
+struct ArrayInfo {
+    void* ptr = nullptr;
+    std::vector<int64_t> shape;
+    std::vector<int64_t> strides;  // in elements
+    DataType data_type = DataType::NOT_SET;
+    std::string type_name;     // as the array's library calls it
+    std::string device;        // "cpu", "cuda", "hip"
+    int64_t extent_bytes = 0;  // from ptr to the end of the last element addressed
+    bool is_read_only = false;
+    py::object keep_alive;  // holds the memory for the call
+};
+
+// What `object` is as an array; nothing if it is none. Throws INVALID_VALUE, naming `what`, for an
+// array that cannot be taken (negative strides, an exporter that refuses).
+std::optional<ArrayInfo> read_array(py::handle object, const std::string& what);
+
+// A variant pack from Python: {TensorAttributes or uid: array, int pointer, or number}.
+class PackReader {
+public:
+    PackReader(const ExecutionPlan& plan, const py::dict& pack);
+    const std::vector<Binding>& bindings() const { return bindings_; }
+
+private:
+    void add(const PlanTensor& tensor, py::handle value);
+    void add_scalar(const PlanTensor& tensor, py::handle value);
+    void add_array(const PlanTensor& tensor, ArrayInfo array);
+
+    const ExecutionPlan& plan_;
+    std::vector<Binding> bindings_;
+    std::vector<py::object> keep_alive_;
+    // Memory of numbers given for runtime scalars; never moves while it grows.
+    struct Scalar {
+        alignas(8) unsigned char bytes[8];
+    };
+    std::vector<std::unique_ptr<Scalar>> scalars_;
+};
+
+// A device pointer: None, an int, or an array.
+void* pointer_of(py::handle object, const std::string& what, int64_t& extent_bytes);
+
+}  // namespace raggeddnn::python

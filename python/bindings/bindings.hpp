@@ -1,0 +1,35 @@
+// What the binding files share: one function per layer, called by module.cpp.
+#pragma once
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <string>
+#include <utility>
+
+#include "raggeddnn/base/error.hpp"
+#include "raggeddnn/graph/tensor_attributes.hpp"
+#include "raggeddnn/tensor/data_type.hpp"
+
+namespace raggeddnn::python {
+
+namespace py = pybind11;
+
+void bind_errors(py::module_& m);
+void bind_types(py::module_& m);
+void bind_tensor_attributes(py::module_& m);
+void bind_execution(py::module_& m);
+void bind_graph(py::module_& m);
+
+inline void raise_if_bad(const Error& error) {
+    if (error.is_bad()) throw Exception(error.code, error.err_msg);
+}
+
+// A Python or NumPy scalar as a value of `declared`, or of the type it suggests where that is
+// NOT_SET: bool BOOLEAN, int INT32 (INT64 beyond its range), float FLOAT, NumPy scalars their own.
+// Out of range, or no number: INVALID_VALUE, naming `what`.
+TensorAttributes::ValueVariant scalar_from_python(py::handle value, DataType declared,
+                                                  const std::string& what);
+py::object scalar_to_python(const TensorAttributes::ValueVariant& value);
+
+}  // namespace raggeddnn::python

@@ -1,0 +1,181 @@
+// Handles, plugins, engines and plans.
+#include <filesystem>
+
+#include "arrays.hpp"
+#include "raggeddnn/backend/execution_plan.hpp"
+#include "raggeddnn/backend/handle.hpp"
+#include "raggeddnn/backend/plugin_registry.hpp"
+#include "raggeddnn/schema/blob.hpp"
+#include "raggeddnn/schema/json.hpp"
+
+namespace raggeddnn::python {
+
+namespace {
+
+using backend::PluginRegistry;
+
+// One row of raggeddnn.engines().
+struct EngineRow {
+    std::string name;
+    py::object id;
+    std::string plugin;
+    std::string version;
+    std::string api_version;
+    std::string device;
+    bool available = false;
+    std::string reason;
+};
+
+std::vector<EngineRow> engine_rows() {
+    std::vector<EngineRow> rows;
+    for (const backend::LoadedEngine& e : PluginRegistry::instance().engines()) {
+        rows.push_back({e.info.name, py::int_(e.info.id), e.library->name(), e.library->version(),
+                        plugin::to_string(e.library->api_version()), e.info.device, true, ""});
+    }
+    for (const backend::PluginEntry& entry : PluginRegistry::instance().plugins()) {
+        if (entry.library) continue;
+        const std::string stem = std::filesystem::path(entry.path).stem().string();
+        rows.push_back({stem, py::none(), entry.path, "", "", "", false, entry.reason});
+    }
+    return rows;
+}
+
+void* stream_pointer(py::handle stream) {
+    if (stream.is_none()) return nullptr;
+    for (const char* attribute : {"cuda_stream", "hip_stream", "ptr"}) {
+        if (py::hasattr(stream, attribute)) {
+            return reinterpret_cast<void*>(stream.attr(attribute).cast<uintptr_t>());
+        }
+    }
+    if (!PyIndex_Check(stream.ptr()) || PyBool_Check(stream.ptr())) {
+        invalid("stream is ", std::string(py::repr(stream)), ", expected None or an address");
+    }
+    return reinterpret_cast<void*>(
+        py::int_(py::reinterpret_borrow<py::object>(stream)).cast<uintptr_t>());
+}
+
+void execute(const ExecutionPlan& plan, hipdnnHandle& handle, const py::dict& pack,
+             py::handle workspace) {
+    int64_t extent = -1;
+    void* memory = pointer_of(workspace, "workspace", extent);
+    if (memory && extent >= 0 && static_cast<size_t>(extent) < plan.workspace_size()) {
+        invalid("workspace has ", extent, " bytes, expected at least ", plan.workspace_size());
+    }
+    const PackReader reader(plan, pack);
+    const py::gil_scoped_release without_gil;
+    plan.execute(handle, reader.bindings(), memory);
+}
+
+void execute_plan(const ExecutionPlan& plan, const py::dict& pack, py::handle workspace,
+                  py::handle stream) {
+    hipdnnHandle& handle = hipdnnHandle::of_thread(plan.device());
+    handle.set_stream(stream_pointer(stream));
+    execute(plan, handle, pack, workspace);
+}
+
+// JSON of any blob, for `raggeddnn inspect`.
+std::string describe_blob(const py::bytes& data) {
+    const std::string_view text = data;
+    const std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(text.data()),
+                                         text.size());
+    const schema::BlobKind kind = schema::identify(bytes);
+    std::string graph = "null";
+    std::string plan = "null";
+    std::vector<std::string> warnings;
+    const auto add_graph = [&](std::span<const uint8_t> part) {
+        const schema::GraphBlob blob = schema::GraphBlob::read(part);
+        graph = schema::graph_to_json(blob.graph());
+        warnings.insert(warnings.end(), blob.unknown_slots().begin(), blob.unknown_slots().end());
+    };
+    const auto add_plan = [&](std::span<const uint8_t> part) {
+        const schema::PlanBlob blob = schema::PlanBlob::read(part);
+        plan = schema::plan_to_json(blob.plan());
+        warnings.insert(warnings.end(), blob.unknown_slots().begin(), blob.unknown_slots().end());
+    };
+    if (kind == schema::BlobKind::GRAPH) add_graph(bytes);
+    if (kind == schema::BlobKind::EXECUTION_PLAN) add_plan(bytes);
+    if (kind == schema::BlobKind::GRAPH_AND_PLAN) {
+        const schema::ContainerBlob container = schema::read_container(bytes);
+        if (container.graph) add_graph(*container.graph);
+        if (container.plan) add_plan(*container.plan);
+    }
+    const py::object dumps = py::module_::import("json").attr("dumps");
+    return message("{\"kind\": \"", schema::to_string(kind), "\", \"graph\": ", graph,
+                   ", \"plan\": ", plan, ", \"warnings\": ", std::string(py::str(dumps(warnings))),
+                   "}");
+}
+
+}  // namespace
+
+// Shared with graph.cpp.
+void execute_with_handle(const ExecutionPlan& plan, hipdnnHandle* handle, const py::dict& pack,
+                         py::handle workspace) {
+    execute(plan, handle ? *handle : hipdnnHandle::of_thread(plan.device()), pack, workspace);
+}
+
+void bind_execution(py::module_& m) {
+    py::class_<hipdnnHandle>(
+        m, "Handle",
+        "A device and a stream. Use one from one thread at a time; without one, "
+        "each thread has its own.")
+        .def(py::init([](py::object stream, const std::string& device) {
+                 return std::make_unique<hipdnnHandle>(device, stream_pointer(stream));
+             }),
+             py::arg("stream") = py::none(), py::arg("device") = "cpu",
+             "stream: an address, or an object with cuda_stream. device: 'cpu', 'hip' or 'cuda'.")
+        .def_property_readonly("device", &hipdnnHandle::device)
+        .def_property(
+            "stream", [](const hipdnnHandle& h) { return reinterpret_cast<uintptr_t>(h.stream()); },
+            [](hipdnnHandle& h, py::object stream) { h.set_stream(stream_pointer(stream)); });
+
+    py::class_<EngineRow>(m, "EngineInfo", "An engine, or a plugin file that could not be loaded.")
+        .def_readonly("name", &EngineRow::name)
+        .def_readonly("id", &EngineRow::id, "64-bit FNV-1a of the name; None if not loaded.")
+        .def_readonly("plugin", &EngineRow::plugin)
+        .def_readonly("version", &EngineRow::version)
+        .def_readonly("api_version", &EngineRow::api_version)
+        .def_readonly("device", &EngineRow::device, "Where its buffers live; empty: unstated.")
+        .def_readonly("available", &EngineRow::available)
+        .def_readonly("reason", &EngineRow::reason, "Why it is not available.")
+        .def("__repr__", [](const EngineRow& row) {
+            return message("<EngineInfo ", row.name, row.available ? "" : ": " + row.reason, ">");
+        });
+
+    py::class_<Verdict>(m, "Verdict", "What is said of one engine about one graph.")
+        .def_readonly("engine", &Verdict::engine)
+        .def_readonly("plugin", &Verdict::plugin)
+        .def_readonly("api_version", &Verdict::api_version)
+        .def_readonly("applicable", &Verdict::applicable)
+        .def_readonly("reason", &Verdict::reason, "Why not; of an applicable engine, remarks.")
+        .def("__repr__", [](const Verdict& v) {
+            return message("<Verdict ", v.engine, ": ",
+                           v.applicable ? "applicable" : "not applicable",
+                           v.reason.empty() ? "" : ", " + v.reason, ">");
+        });
+
+    py::class_<ExecutionPlan, std::shared_ptr<ExecutionPlan>>(
+        m, "ExecutionPlan",
+        "A graph compiled by one engine; execute it many times, from any thread.")
+        .def_property_readonly("engine_name", &ExecutionPlan::engine_name)
+        .def_property_readonly("engine_id", &ExecutionPlan::engine_id)
+        .def_property_readonly("device", &ExecutionPlan::device)
+        .def_property_readonly("workspace_size", &ExecutionPlan::workspace_size, "In bytes.")
+        .def(
+            "execute", &execute_plan, py::arg("variant_pack"), py::arg("workspace") = py::none(),
+            py::arg("stream") = py::none(),
+            "Runs the plan. variant_pack: {tensor or uid: array, int pointer, or, for a runtime "
+            "scalar, a number}. Raises InvalidValueError before anything is written when a buffer, "
+            "an offset or a length is wrong.");
+
+    m.def("engines", &engine_rows,
+          "Every engine found, and every plugin file that could not be loaded.");
+    m.def(
+        "add_plugin_path",
+        [](const std::string& path) { PluginRegistry::instance().add_path(path); },
+        py::arg("path"));
+    m.def("plugin_search_paths", [] { return PluginRegistry::instance().search_paths(); });
+    m.def("describe_blob", &describe_blob, py::arg("data"),
+          "JSON of a serialized graph, plan or container: kind, graph, plan, warnings.");
+}
+
+}  // namespace raggeddnn::python

@@ -1,0 +1,262 @@
+// Graph: cuDNN-frontend's Python calls.
+#include "raggeddnn/graph/graph.hpp"
+
+#include "arrays.hpp"
+#include "raggeddnn/backend/handle.hpp"
+#include "raggeddnn/backend/selection.hpp"
+#include "raggeddnn/plugin/api_version.hpp"
+#include "raggeddnn/schema/blob.hpp"
+#include "raggeddnn/schema/json.hpp"
+
+namespace raggeddnn::python {
+
+void execute_with_handle(const ExecutionPlan& plan, hipdnnHandle* handle, const py::dict& pack,
+                         py::handle workspace);
+
+namespace {
+
+using Dims = std::vector<int64_t>;
+
+Dims default_strides(const Dims& dims, bool is_ragged) {
+    Dims strides(dims.size(), 1);
+    for (size_t i = dims.size(); i-- > 1;) {
+        strides[i - 1] = strides[i] * std::max<int64_t>(dims[i], 1);
+    }
+    if (is_ragged && dims.size() == 4) {  // [B, H, S, D] with rows outermost in a batch
+        strides = {dims[2] * dims[1] * dims[3], dims[3], dims[1] * dims[3], 1};
+    }
+    return strides;
+}
+
+TensorPtr tensor_from_scalar(Graph& g, py::object scalar, ScalarType type) {
+    TensorAttributes t;
+    t.set_compile_time_constant(scalar_from_python(scalar, DataType::NOT_SET, "tensor"));
+    t.set_is_pass_by_value(type == ScalarType::RUNTIME_PARAM);
+    return g.tensor(t);
+}
+
+TensorPtr tensor_from_keywords(Graph& g, Dims dim, std::optional<Dims> stride, std::string name,
+                               std::optional<DataType> data_type, std::optional<int64_t> uid,
+                               int64_t alignment, std::optional<TensorPtr> ragged_offset,
+                               int64_t multiplier) {
+    TensorAttributes t;
+    t.set_name(std::move(name)).set_alignment(alignment);
+    t.set_stride(stride ? std::move(*stride) : default_strides(dim, ragged_offset.has_value()));
+    t.set_dim(std::move(dim));
+    if (data_type) t.set_data_type(*data_type);
+    if (uid) t.set_uid(*uid);
+    t.set_ragged_offset(ragged_offset.value_or(nullptr)).set_ragged_offset_multiplier(multiplier);
+    return g.tensor(t);
+}
+
+TensorPtr tensor_like(Graph& g, py::object array, std::string name) {
+    const auto info = read_array(array, "tensor_like");
+    if (!info) {
+        invalid("tensor_like got ", std::string(py::repr(py::type::of(array))),
+                ", expected an array of NumPy, PyTorch or another DLPack producer");
+    }
+    if (info->data_type == DataType::NOT_SET) {
+        invalid("tensor_like got an array of type ", info->type_name, ", which no tensor can have");
+    }
+    TensorAttributes t;
+    t.set_name(std::move(name)).set_data_type(info->data_type);
+    int64_t elements = 1;
+    for (const int64_t n : info->shape) elements *= n;
+    if (info->device == "cpu" && info->shape.size() <= 1 && elements == 1) {
+        t.set_as_runtime_parameter();  // a host scalar array
+    } else {
+        t.set_dim(info->shape).set_stride(info->strides);
+    }
+    return g.tensor(t);
+}
+
+// The options that the calls of attention share.
+struct SdpaOptions {
+    py::object attn_scale;
+    TensorPtr bias, seq_len_q, seq_len_kv;
+    bool causal_mask;
+    DiagonalAlignment diagonal_alignment;
+    std::optional<int64_t> left_bound, right_bound;
+    std::optional<float> dropout_probability;
+    TensorPtr seed, offset;
+    bool generate_stats;
+    std::string name;
+
+    SdpaAttributes attributes() const {
+        SdpaAttributes a;
+        a.set_name(name).set_bias(bias).set_seq_len_q(seq_len_q).set_seq_len_kv(seq_len_kv);
+        if (py::isinstance<TensorAttributes>(attn_scale)) {
+            a.set_attn_scale(attn_scale.cast<TensorPtr>());
+        } else if (!attn_scale.is_none()) {
+            a.set_attn_scale(std::get<double>(
+                scalar_from_python(attn_scale, DataType::DOUBLE, "[sdpa] attn_scale")));
+        }
+        if (causal_mask && right_bound && *right_bound != 0) {
+            invalid("[sdpa] causal_mask with right_bound ", *right_bound,
+                    ", expected no right_bound or 0: causal_mask is right_bound 0");
+        }
+        a.set_diagonal_alignment(diagonal_alignment);
+        a.set_diagonal_band_left_bound(left_bound);
+        a.set_diagonal_band_right_bound(causal_mask ? std::optional<int64_t>(0) : right_bound);
+        if (dropout_probability || seed || offset) {
+            a.set_dropout(dropout_probability.value_or(0.0F), seed, offset);
+        }
+        a.set_generate_stats(generate_stats);
+        return a;
+    }
+};
+
+std::map<std::string, KnobValue> knobs_from(const std::optional<py::dict>& knobs) {
+    std::map<std::string, KnobValue> result;
+    if (!knobs) return result;
+    for (const auto& [key, value] : *knobs) {
+        const std::string name = py::str(key);
+        if (PyBool_Check(value.ptr()) || PyLong_Check(value.ptr())) {
+            result[name] = value.cast<int64_t>();
+        } else if (PyFloat_Check(value.ptr())) {
+            result[name] = value.cast<double>();
+        } else if (PyUnicode_Check(value.ptr())) {
+            result[name] = value.cast<std::string>();
+        } else {
+            invalid("knob '", name, "' is ", std::string(py::repr(value)),
+                    ", expected an int, a float or a str");
+        }
+    }
+    return result;
+}
+
+std::span<const uint8_t> span_of(const std::string_view& text) {
+    return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+
+py::bytes bytes_of_vector(const std::vector<uint8_t>& bytes) {
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+std::shared_ptr<ExecutionPlan> build(Graph& g, hipdnnHandle* handle,
+                                     std::optional<std::string> engine,
+                                     const std::optional<py::dict>& knobs) {
+    raise_if_bad(g.build(handle, BuildOptions{std::move(engine), knobs_from(knobs)}));
+    return std::const_pointer_cast<ExecutionPlan>(g.plan());
+}
+
+void bind_construction(py::class_<Graph>& c) {
+    c.def(py::init([](std::string name, DataType io, DataType intermediate, DataType compute) {
+              auto g = std::make_unique<Graph>();
+              g->set_name(std::move(name)).set_io_data_type(io);
+              g->set_intermediate_data_type(intermediate).set_compute_data_type(compute);
+              return g;
+          }),
+          py::arg("name") = "", py::arg("io_data_type") = DataType::BFLOAT16,
+          py::arg("intermediate_data_type") = DataType::FLOAT,
+          py::arg("compute_data_type") = DataType::FLOAT);
+    c.def_property_readonly("name", &Graph::get_name);
+    c.def(
+        "tensor", [](Graph& g, TensorPtr t) { return g.tensor(std::move(t)); },
+        py::arg("attributes").none(false), "Adds a tensor and returns it.");
+    c.def("tensor", &tensor_from_scalar, py::arg("scalar"), py::arg("type"),
+          "A scalar: RUNTIME_PARAM with this default, or COMPILE_TIME_CONST.");
+    c.def("tensor", &tensor_from_keywords, py::kw_only(), py::arg("dim"),
+          py::arg("stride") = py::none(), py::arg("name") = "", py::arg("data_type") = py::none(),
+          py::arg("uid") = py::none(), py::arg("alignment") = 16,
+          py::arg("ragged_offset") = py::none(), py::arg("ragged_offset_multiplier") = 1,
+          "Adds a tensor. dim, stride: in elements (stride None: row-major, of a ragged tensor "
+          "[S*H*D, D, H*D, 1]); data_type None: the graph's io_data_type; alignment: bytes.");
+    c.def(
+        "tensor_like", &tensor_like, py::arg("array"), py::arg("name") = "",
+        "A tensor with the dims, strides and type of an array; a host array of one element gives a "
+        "runtime scalar.");
+    c.def(
+        "sdpa",
+        [](Graph& g, TensorPtr q, TensorPtr k, TensorPtr v, py::object attn_scale, TensorPtr bias,
+           TensorPtr seq_len_q, TensorPtr seq_len_kv, bool causal_mask,
+           DiagonalAlignment diagonal_alignment, std::optional<int64_t> left_bound,
+           std::optional<int64_t> right_bound, std::optional<float> dropout_probability,
+           TensorPtr seed, TensorPtr offset, bool generate_stats, std::string name) {
+            const SdpaOptions options{std::move(attn_scale),
+                                      bias,
+                                      seq_len_q,
+                                      seq_len_kv,
+                                      causal_mask,
+                                      diagonal_alignment,
+                                      left_bound,
+                                      right_bound,
+                                      dropout_probability,
+                                      seed,
+                                      offset,
+                                      generate_stats,
+                                      std::move(name)};
+            const auto [o, stats] = g.sdpa(q, k, v, options.attributes());
+            return std::pair(o, stats);
+        },
+        py::arg("q"), py::arg("k"), py::arg("v"), py::kw_only(), py::arg("attn_scale") = py::none(),
+        py::arg("bias") = py::none(), py::arg("seq_len_q") = py::none(),
+        py::arg("seq_len_kv") = py::none(), py::arg("causal_mask") = false,
+        py::arg("diagonal_alignment") = DiagonalAlignment::TOP_LEFT,
+        py::arg("left_bound") = py::none(), py::arg("right_bound") = py::none(),
+        py::arg("dropout_probability") = py::none(), py::arg("seed") = py::none(),
+        py::arg("offset") = py::none(), py::arg("generate_stats") = false, py::arg("name") = "",
+        "Scaled dot-product attention; returns (o, stats), stats None unless generate_stats. q "
+        "[B,Hq,Sq,D], k [B,Hk,Skv,D], v [B,Hv,Skv,Dv], o [B,Hq,Sq,Dv], stats [B,Hq,Sq,1] FLOAT: "
+        "natural "
+        "log-sum-exp. attn_scale: a number, a scalar tensor, or None (1/sqrt(D)). Key c is visible "
+        "to "
+        "row r when r + offset - left_bound <= c <= r + offset + right_bound; offset is 0 for "
+        "TOP_LEFT "
+        "and valid_kv - valid_q of the batch for BOTTOM_RIGHT; None or negative: open.");
+}
+
+void bind_use(py::class_<Graph>& c) {
+    c.def(
+        "validate", [](Graph& g) { raise_if_bad(g.validate()); },
+        "Assigns uids, infers what was left out, checks everything.");
+    c.def("build", &build, py::arg("handle") = py::none(), py::kw_only(),
+          py::arg("engine") = py::none(), py::arg("knobs") = py::none(),
+          "Validates, chooses an engine (by name: 'reference', 'cpu', 'hip', or any plugin's), and "
+          "returns the plan. The graph is final from then on. Raises NotSupportedError when no "
+          "engine "
+          "can run it.");
+    c.def(
+        "execute",
+        [](const Graph& g, const py::dict& pack, py::object workspace, hipdnnHandle* handle) {
+            if (!g.plan()) invalid("graph '", g.get_name(), "': execute before build");
+            execute_with_handle(*g.plan(), handle, pack, workspace);
+        },
+        py::arg("variant_pack"), py::arg("workspace") = py::none(), py::arg("handle") = py::none(),
+        "Runs the plan that build made last.");
+    c.def("explain", &Graph::explain, py::arg("handle") = py::none(),
+          "One verdict per engine: whether it can run the graph, and why not.");
+    c.def_property_readonly("tensors", &Graph::tensors);
+    c.def_property_readonly("min_required_engine_api_version", [](Graph& g) {
+        const plugin::ApiVersion v = g.min_required_engine_api_version();
+        return py::make_tuple(v.major, v.minor, v.patch);
+    });
+    c.def_property_readonly("min_reader_version", &Graph::min_reader_version);
+    c.def(
+        "serialize", [](Graph& g) { return bytes_of_vector(g.serialize()); },
+        "FlatBuffers bytes in hipDNN's wire format. The graph is final from then on.");
+    c.def_static(
+        "deserialize",
+        [](const py::bytes& data) { return Graph::deserialize(span_of(std::string_view(data))); },
+        py::arg("data"),
+        "A graph from bytes of serialize or of a container; it can be built, not "
+        "changed. Raises InvalidValueError for damaged bytes, NotSupportedError for a "
+        "graph that needs a newer reader.");
+    c.def(
+        "to_json", [](Graph& g) { return schema::graph_to_json(g.finalized().graph()); },
+        "JSON with hipDNN's keys. The graph is final from then on.");
+}
+
+}  // namespace
+
+void bind_graph(py::module_& m) {
+    m.attr("K_GRAPH_READER_VERSION") = schema::K_GRAPH_READER_VERSION;
+    py::class_<Graph> c(
+        m, "Graph",
+        "Operations over tensors. Build it once, execute the plan with any buffers, "
+        "offsets, lengths and runtime scalars.");
+    bind_construction(c);
+    bind_use(c);
+}
+
+}  // namespace raggeddnn::python

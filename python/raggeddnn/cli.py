@@ -1,0 +1,186 @@
+"""The command line: ``raggeddnn info``, ``bench`` and ``inspect``.
+
+Exit status: 0 when all went well, 1 when a benchmark's result was wrong, 2 for a mistake in the
+arguments or an input that cannot be read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+import raggeddnn as rd
+
+from ._inspect import describe
+
+DTYPES = ("float32", "float16", "bfloat16", "float64")
+
+
+class _UsageError(Exception):
+    """A mistake of the caller: printed as one line, exit status 2."""
+
+
+def _info(_: argparse.Namespace) -> int:
+    from .bench.report import text_table
+
+    print(f"raggeddnn {rd.__version__}")
+    print(f"Python {platform.python_version()}, NumPy {np.__version__}, {platform.platform()}")
+    print(f"package: {Path(rd.__file__).parent} (engines are beside its library)")
+    print(f"RAGGEDDNN_PLUGIN_PATH: {os.environ.get('RAGGEDDNN_PLUGIN_PATH') or 'not set'}")
+    rows = [
+        [
+            engine.name,
+            "-" if engine.id is None else str(engine.id),
+            engine.version or "-",
+            engine.api_version or "-",
+            engine.device or "-",
+            "yes" if engine.available else "no",
+            Path(engine.plugin).name,
+            engine.reason,
+        ]
+        for engine in rd.engines()
+    ]
+    headings = ("engine", "id", "version", "plugin API", "device", "available", "plugin", "reason")
+    print()
+    print(text_table(headings, rows))
+    return 0
+
+
+def _bench(args: argparse.Namespace) -> int:
+    from .bench import PRESETS, BenchOptions, preset_named, run_bench
+    from .bench.report import load_pyplot, print_table, progress_bar, write_csv, write_plot
+
+    if args.list_presets:
+        for known in PRESETS:
+            print(f"{known.name:<12} {known.about}")
+        return 0
+    try:
+        preset = preset_named(args.preset)
+        if args.plot:
+            load_pyplot()
+        if args.dtype == "bfloat16":
+            import ml_dtypes  # noqa: F401
+    except (ValueError, RuntimeError) as error:
+        raise _UsageError(str(error)) from error
+    except ImportError as error:
+        raise _UsageError("--dtype bfloat16 needs the package ml_dtypes") from error
+    causal = preset.causal if args.causal is None else args.causal
+    options = BenchOptions(
+        preset, args.engine, args.dtype, causal, args.seed, args.repeats, args.refcheck
+    )
+    with progress_bar(sys.stderr) as progress:
+        results, notes = run_bench(options, progress)
+    title = (
+        f"{preset.name}: heads {preset.heads[0]} on {preset.heads[1]}, head_dim {preset.head_dim}, "
+        f"{args.dtype}{', causal' if causal else ''}, seed {args.seed}"
+    )
+    print(title)
+    print_table(results, sys.stdout)
+    for note in notes:
+        print(note)
+    checked = max((result.checked for result in results), default=0)
+    runs = max((len(result.times) for result in results), default=0)
+    print(
+        f"Checked {checked} of {len(preset.lengths(args.seed))} sequences per row against the "
+        f"float64 oracle.\nMedians of {runs} interleaved runs; speed-up against padded on the same "
+        "engine; memory is Q, K, V, O, mask and workspace."
+    )
+    if preset.source == "docstrings":
+        print(f"Lengths are those of Python {platform.python_version()}'s docstrings, in words.")
+    facts = {
+        "preset": preset.name,
+        "dtype": args.dtype,
+        "causal": str(causal),
+        "seed": str(args.seed),
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+    }
+    if args.csv:
+        write_csv(args.csv, results, facts)
+    if args.plot:
+        write_plot(args.plot, results, title)
+    return 0 if any(result.times for result in results) else 2
+
+
+def _inspect(args: argparse.Namespace) -> int:
+    from ._core import describe_blob
+
+    try:
+        data = Path(args.file).read_bytes()
+    except OSError as error:
+        raise _UsageError(f"cannot read {args.file}: {error.strerror}") from error
+    try:
+        text = describe_blob(data)
+    except rd.Error as error:
+        raise _UsageError(f"{args.file}: {error}") from error
+    document = json.loads(text)
+    if args.json:
+        print(json.dumps(document, indent=2))
+    else:
+        print(describe(document))
+    return 0
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"expected 1 or more, got {value}")
+    return value
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The argument parser of the whole command."""
+    parser = argparse.ArgumentParser(prog="raggeddnn", description="Attention on ragged batches.")
+    commands = parser.add_subparsers(dest="command", required=True)
+
+    info = commands.add_parser(
+        "info", help="versions, and engines with the reason of those missing"
+    )
+    info.set_defaults(run=_info)
+
+    bench = commands.add_parser("bench", help="time the ragged layout against the padded one")
+    bench.add_argument("--preset", default="docstrings", metavar="NAME", help="what to measure")
+    bench.add_argument("--list-presets", action="store_true", help="name the presets and stop")
+    bench.add_argument("--engine", metavar="NAME", help="one engine instead of all")
+    bench.add_argument("--refcheck", action="store_true", help="check every sequence, not a few")
+    bench.add_argument("--dtype", choices=DTYPES, default="float32", help="data type of Q, K, V, O")
+    bench.add_argument(
+        "--causal", action=argparse.BooleanOptionalAction, help="instead of the preset's choice"
+    )
+    bench.add_argument(
+        "--seed", type=int, default=0, help="of the sample of lengths and the values"
+    )
+    bench.add_argument("--repeats", type=_positive, metavar="N", help="instead of as time allows")
+    bench.add_argument("--csv", metavar="FILE", help="also write the measurements here")
+    bench.add_argument("--plot", metavar="FILE", help="also draw a chart (needs matplotlib)")
+    bench.set_defaults(run=_bench)
+
+    inspect = commands.add_parser("inspect", help="print a serialized graph, plan or container")
+    inspect.add_argument("file", metavar="FILE")
+    inspect.add_argument("--json", action="store_true", help="as JSON")
+    inspect.set_defaults(run=_inspect)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line on ``argv`` (None: the process's arguments); returns the exit status."""
+    args = build_parser().parse_args(argv)
+    try:
+        status: int = args.run(args)
+    except _UsageError as error:
+        print(f"raggeddnn {args.command}: {error}", file=sys.stderr)
+        return 2
+    except rd.Error as error:
+        print(f"raggeddnn {args.command}: {error}", file=sys.stderr)
+        return 2
+    except AssertionError as error:
+        print(f"raggeddnn {args.command}: wrong result: {error}", file=sys.stderr)
+        return 1
+    return status

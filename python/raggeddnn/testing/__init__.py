@@ -1,0 +1,50 @@
+"""What tests and benchmarks share: float64 oracle, derived tolerances, named cases, graphs.
+
+Nothing here needs more than NumPy (bfloat16 cases also need ml_dtypes). An engine's own test suite
+may import it: build a :class:`Problem` from a :class:`Case`, run it, hand the result to
+:func:`assert_sdpa_close`.
+"""
+
+from .cases import (
+    CASES,
+    Case,
+    Problem,
+    Side,
+    assert_sdpa_close,
+    case_named,
+    lay_out,
+    make_problem,
+    numpy_dtype,
+)
+from .oracle import SdpaOptions, padded_oracle, ragged_oracle, sdpa_oracle, visible_keys
+from .tolerance import (
+    assert_sequence_close,
+    epsilon,
+    error_bound,
+    first_violation,
+    plain_results,
+    plain_sdpa,
+)
+
+__all__ = [
+    "CASES",
+    "Case",
+    "Problem",
+    "SdpaOptions",
+    "Side",
+    "assert_sdpa_close",
+    "assert_sequence_close",
+    "case_named",
+    "epsilon",
+    "error_bound",
+    "first_violation",
+    "lay_out",
+    "make_problem",
+    "numpy_dtype",
+    "padded_oracle",
+    "plain_results",
+    "plain_sdpa",
+    "ragged_oracle",
+    "sdpa_oracle",
+    "visible_keys",
+]

@@ -1,0 +1,58 @@
+"""Fixtures that run a test on every engine of this machine that works on host memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import raggeddnn as rd
+import raggeddnn.varlen
+from raggeddnn.testing.checks import is_reference
+from raggeddnn.testing.graphs import SdpaGraph
+
+
+def _host_engines() -> list[str]:
+    """Names of the engines that are available and take host arrays; the reference engine is one."""
+    return [
+        e.name for e in rd.engines() if e.available and str(e.device).lower() in ("cpu", "host")
+    ]
+
+
+@pytest.fixture(params=_host_engines())
+def engine(request: pytest.FixtureRequest) -> str:
+    """The name of an engine."""
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def build(engine: str) -> Callable[[SdpaGraph], rd.ExecutionPlan]:
+    """Build a graph's plan with ``engine``; a refusal skips, but the reference engine refuses
+    nothing.
+    """
+
+    def build_plan(sdpa: SdpaGraph) -> rd.ExecutionPlan:
+        try:
+            return sdpa.build(engine)
+        except rd.NotSupportedError as refusal:
+            if is_reference(engine):
+                raise
+            pytest.skip(f"{engine} refuses: {refusal}")
+
+    return build_plan
+
+
+@pytest.fixture
+def varlen(engine: str) -> Callable[..., Any]:
+    """``raggeddnn.varlen.sdpa`` on ``engine``, with the same rule about refusals."""
+
+    def call(*args: Any, **options: Any) -> Any:
+        try:
+            return rd.varlen.sdpa(*args, engine=engine, **options)
+        except rd.NotSupportedError as refusal:
+            if is_reference(engine):
+                raise
+            pytest.skip(f"{engine} refuses: {refusal}")
+
+    return call
