@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from . import varlen
 from ._core import (
     K_GRAPH_READER_VERSION,
     DataType,
@@ -39,6 +40,7 @@ __all__ = [
     "__version__",
     "add_plugin_path",
     "engines",
+    "varlen",
 ]
 
 

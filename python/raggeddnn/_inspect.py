@@ -93,7 +93,7 @@ def _node_lines(node: Document, names: dict[int, str]) -> Iterator[str]:
     title = f"{node.get('type', 'unknown operation')}"
     if node.get("name"):
         title += f" {node['name']!r}"
-    if node.get("compute_data_type"):
+    if node.get("compute_data_type", "unset") != "unset":
         title += f", computed in {node['compute_data_type']}"
     yield title
     operands: Document = {}
@@ -111,7 +111,8 @@ def _node_lines(node: Document, names: dict[int, str]) -> Iterator[str]:
     ):
         if group:
             yield f"    {kind:<11}{_operands(group, names)}"
-    shown = [f"{k}={v}" for k, v in attributes.items() if v is not None and v is not False]
+    silent = (None, "unset")
+    shown = [f"{k}={v}" for k, v in attributes.items() if v not in silent and v is not False]
     if shown:
         yield f"    attributes {', '.join(shown)}"
 
