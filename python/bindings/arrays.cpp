@@ -229,6 +229,11 @@ PackReader::PackReader(const ExecutionPlan& plan, const py::dict& pack) : plan_(
 void PackReader::add(const PlanTensor& tensor, py::handle value) {
     const std::string what = "variant pack: " + tensor.label;
     if (tensor.is_runtime_pass_by_value && is_number(value)) return add_scalar(tensor, value);
+    if (tensor.is_bare && is_number(value) && !PyLong_Check(value.ptr())) {
+        invalid(what,
+                " got a number, expected an array or an int pointer: a plan saved without its "
+                "graph does not know the types of its scalars");
+    }
     if (auto array = read_array(value, what)) return add_array(tensor, std::move(*array));
     Binding binding{tensor.uid, nullptr, -1};
     binding.ptr = pointer_of(value, what, binding.extent_bytes);
@@ -249,6 +254,11 @@ void PackReader::add_scalar(const PlanTensor& tensor, py::handle value) {
 
 void PackReader::add_array(const PlanTensor& tensor, ArrayInfo array) {
     const std::string what = "variant pack: " + tensor.label;
+    if (tensor.is_bare) {  // a device buffer or a host scalar: only the engine knows
+        bindings_.push_back({tensor.uid, array.ptr, -1});
+        if (array.keep_alive) keep_alive_.push_back(std::move(array.keep_alive));
+        return;
+    }
     const std::string& expected =
         tensor.is_runtime_pass_by_value ? std::string("cpu") : plan_.device();
     if (array.device != expected) {

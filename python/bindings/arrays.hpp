@@ -2,6 +2,7 @@
 // producer.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -47,6 +48,15 @@ private:
     };
     std::vector<std::unique_ptr<Scalar>> scalars_;
 };
+
+// What one execute gets from Python.
+struct ExecuteCall {
+    const py::dict& pack;
+    py::handle workspace;
+    const std::optional<py::dict>& overrides;
+};
+
+void execute_with_handle(const ExecutionPlan& plan, hipdnnHandle* handle, const ExecuteCall& call);
 
 // A device pointer: None, an int, or an array.
 void* pointer_of(py::handle object, const std::string& what, int64_t& extent_bytes);

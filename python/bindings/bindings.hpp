@@ -4,7 +4,9 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "raggeddnn/base/error.hpp"
@@ -23,6 +25,16 @@ void bind_graph(py::module_& m);
 
 inline void raise_if_bad(const Error& error) {
     if (error.is_bad()) throw Exception(error.code, error.err_msg);
+}
+
+// Borrowed: lives as long as the bytes object.
+inline std::span<const uint8_t> to_span(const py::bytes& data) {
+    const std::string_view text = data;
+    return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+
+inline py::bytes to_bytes(std::span<const uint8_t> data) {
+    return {reinterpret_cast<const char*>(data.data()), data.size()};
 }
 
 // A Python or NumPy scalar as a value of `declared`, or of the type it suggests where that is

@@ -54,30 +54,43 @@ void* stream_pointer(py::handle stream) {
         py::int_(py::reinterpret_borrow<py::object>(stream)).cast<uintptr_t>());
 }
 
-void execute(const ExecutionPlan& plan, hipdnnHandle& handle, const py::dict& pack,
-             py::handle workspace) {
+// {TensorAttributes or uid: (dims, strides)}
+std::vector<ShapeOverride> read_overrides(const std::optional<py::dict>& overrides) {
+    std::vector<ShapeOverride> result;
+    if (!overrides) return result;
+    for (const auto& [key, value] : *overrides) {
+        const auto [dims, strides] =
+            value.cast<std::pair<std::vector<int64_t>, std::vector<int64_t>>>();
+        const int64_t uid = py::isinstance<TensorAttributes>(key)
+                                ? key.cast<const TensorAttributes&>().get_uid()
+                                : key.cast<int64_t>();
+        result.push_back({uid, dims, strides});
+    }
+    return result;
+}
+
+void execute(const ExecutionPlan& plan, hipdnnHandle& handle, const ExecuteCall& call) {
     int64_t extent = -1;
-    void* memory = pointer_of(workspace, "workspace", extent);
+    void* memory = pointer_of(call.workspace, "workspace", extent);
     if (memory && extent >= 0 && static_cast<size_t>(extent) < plan.workspace_size()) {
         invalid("workspace has ", extent, " bytes, expected at least ", plan.workspace_size());
     }
-    const PackReader reader(plan, pack);
+    const PackReader reader(plan, call.pack);
+    const std::vector<ShapeOverride> overrides = read_overrides(call.overrides);
     const py::gil_scoped_release without_gil;
-    plan.execute(handle, reader.bindings(), memory);
+    plan.execute(handle, reader.bindings(), memory, overrides);
 }
 
-void execute_plan(const ExecutionPlan& plan, const py::dict& pack, py::handle workspace,
-                  py::handle stream) {
+void execute_plan(const ExecutionPlan& plan, const py::dict& pack, py::object workspace,
+                  py::object stream, const std::optional<py::dict>& overrides) {
     hipdnnHandle& handle = hipdnnHandle::of_thread(plan.device());
     handle.set_stream(stream_pointer(stream));
-    execute(plan, handle, pack, workspace);
+    execute(plan, handle, {pack, workspace, overrides});
 }
 
 // JSON of any blob, for `raggeddnn inspect`.
 std::string describe_blob(const py::bytes& data) {
-    const std::string_view text = data;
-    const std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(text.data()),
-                                         text.size());
+    const std::span<const uint8_t> bytes = to_span(data);
     const schema::BlobKind kind = schema::identify(bytes);
     std::string graph = "null";
     std::string plan = "null";
@@ -107,10 +120,8 @@ std::string describe_blob(const py::bytes& data) {
 
 }  // namespace
 
-// Shared with graph.cpp.
-void execute_with_handle(const ExecutionPlan& plan, hipdnnHandle* handle, const py::dict& pack,
-                         py::handle workspace) {
-    execute(plan, handle ? *handle : hipdnnHandle::of_thread(plan.device()), pack, workspace);
+void execute_with_handle(const ExecutionPlan& plan, hipdnnHandle* handle, const ExecuteCall& call) {
+    execute(plan, handle ? *handle : hipdnnHandle::of_thread(plan.device()), call);
 }
 
 void bind_execution(py::module_& m) {
@@ -162,10 +173,29 @@ void bind_execution(py::module_& m) {
         .def_property_readonly("workspace_size", &ExecutionPlan::workspace_size, "In bytes.")
         .def(
             "execute", &execute_plan, py::arg("variant_pack"), py::arg("workspace") = py::none(),
-            py::arg("stream") = py::none(),
+            py::arg("stream") = py::none(), py::arg("overrides") = py::none(),
             "Runs the plan. variant_pack: {tensor or uid: array, int pointer, or, for a runtime "
             "scalar, a number}. Raises InvalidValueError before anything is written when a buffer, "
-            "an offset or a length is wrong.");
+            "an offset or a length is wrong. overrides: {tensor or uid: (dims, strides)}, for a "
+            "graph with overridable shapes.")
+        .def(
+            "serialize",
+            [](const ExecutionPlan& plan) { return to_bytes(plan.serialize_with_graph()); },
+            "The plan and its graph as bytes. Raises NotSupportedError for an engine that cannot "
+            "save its plans.")
+        .def(
+            "serialize_bare", [](const ExecutionPlan& plan) { return to_bytes(plan.serialize()); },
+            "The plan alone, as hipDNN saves it: its tensors are known by uid only.")
+        .def_static(
+            "deserialize",
+            [](const py::bytes& data, hipdnnHandle* handle) {
+                return std::const_pointer_cast<ExecutionPlan>(ExecutionPlan::deserialize(
+                    to_span(data), handle ? *handle : hipdnnHandle::of_thread()));
+            },
+            py::arg("data"), py::arg("handle") = py::none(),
+            "A plan from bytes of serialize, or from a bare plan. Raises NotSupportedError with "
+            "the "
+            "reason for another engine version, architecture or device.");
 
     m.def("engines", &engine_rows,
           "Every engine found, and every plugin file that could not be loaded.");

@@ -10,9 +10,6 @@
 
 namespace raggeddnn::python {
 
-void execute_with_handle(const ExecutionPlan& plan, hipdnnHandle* handle, const py::dict& pack,
-                         py::handle workspace);
-
 namespace {
 
 using Dims = std::vector<int64_t>;
@@ -125,14 +122,6 @@ std::map<std::string, KnobValue> knobs_from(const std::optional<py::dict>& knobs
     return result;
 }
 
-std::span<const uint8_t> span_of(const std::string_view& text) {
-    return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
-}
-
-py::bytes bytes_of_vector(const std::vector<uint8_t>& bytes) {
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
 std::shared_ptr<ExecutionPlan> build(Graph& g, hipdnnHandle* handle,
                                      std::optional<std::string> engine,
                                      const std::optional<py::dict>& knobs) {
@@ -151,6 +140,12 @@ void bind_construction(py::class_<Graph>& c) {
           py::arg("intermediate_data_type") = DataType::FLOAT,
           py::arg("compute_data_type") = DataType::FLOAT);
     c.def_property_readonly("name", &Graph::get_name);
+    c.def("set_runtime_default_override", &Graph::set_runtime_default_override, py::arg("value"),
+          py::return_value_policy::reference_internal,
+          "True: a variant-pack entry overrides a runtime default. False (default): it is inert.");
+    c.def("set_override_shape_enabled", &Graph::set_override_shape_enabled, py::arg("value"),
+          py::return_value_policy::reference_internal,
+          "True: each execute may give other dims and strides (overrides=).");
     c.def(
         "tensor", [](Graph& g, TensorPtr t) { return g.tensor(std::move(t)); },
         py::arg("attributes").none(false), "Adds a tensor and returns it.");
@@ -218,12 +213,13 @@ void bind_use(py::class_<Graph>& c) {
           "can run it.");
     c.def(
         "execute",
-        [](const Graph& g, const py::dict& pack, py::object workspace, hipdnnHandle* handle) {
+        [](const Graph& g, const py::dict& pack, py::object workspace, hipdnnHandle* handle,
+           const std::optional<py::dict>& overrides) {
             if (!g.plan()) invalid("graph '", g.get_name(), "': execute before build");
-            execute_with_handle(*g.plan(), handle, pack, workspace);
+            execute_with_handle(*g.plan(), handle, {pack, workspace, overrides});
         },
         py::arg("variant_pack"), py::arg("workspace") = py::none(), py::arg("handle") = py::none(),
-        "Runs the plan that build made last.");
+        py::arg("overrides") = py::none(), "Runs the plan that build made last.");
     c.def("explain", &Graph::explain, py::arg("handle") = py::none(),
           "One verdict per engine: whether it can run the graph, and why not.");
     c.def_property_readonly("tensors", &Graph::tensors);
@@ -233,11 +229,10 @@ void bind_use(py::class_<Graph>& c) {
     });
     c.def_property_readonly("min_reader_version", &Graph::min_reader_version);
     c.def(
-        "serialize", [](Graph& g) { return bytes_of_vector(g.serialize()); },
+        "serialize", [](Graph& g) { return to_bytes(g.serialize()); },
         "FlatBuffers bytes in hipDNN's wire format. The graph is final from then on.");
     c.def_static(
-        "deserialize",
-        [](const py::bytes& data) { return Graph::deserialize(span_of(std::string_view(data))); },
+        "deserialize", [](const py::bytes& data) { return Graph::deserialize(to_span(data)); },
         py::arg("data"),
         "A graph from bytes of serialize or of a container; it can be built, not "
         "changed. Raises InvalidValueError for damaged bytes, NotSupportedError for a "
@@ -245,6 +240,12 @@ void bind_use(py::class_<Graph>& c) {
     c.def(
         "to_json", [](Graph& g) { return schema::graph_to_json(g.finalized().graph()); },
         "JSON with hipDNN's keys. The graph is final from then on.");
+    c.def_static(
+        "from_json", [](std::string_view text) { return Graph::from_json(text); }, py::arg("text"),
+        "A graph from the JSON of to_json or of hipDNN; it can be built, not changed. Keys that are "
+        "missing take their defaults. Raises InvalidValueError, naming the path, for damaged text, "
+        "unknown keys and values out of range; NotSupportedError for a graph that needs a newer "
+        "reader.");
 }
 
 }  // namespace

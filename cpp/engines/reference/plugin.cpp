@@ -1,10 +1,13 @@
 // The reference engine: slow, obvious, always there.
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "raggeddnn/plugin/engine.hpp"
 #include "raggeddnn/plugin/export.hpp"
+#include "raggeddnn/plugin/overrides.hpp"
 #include "raggeddnn/plugin/sequences.hpp"
 #include "raggeddnn/schema/sdpa_problem.hpp"
 #include "sdpa_forward.hpp"
@@ -25,6 +28,9 @@ class SdpaPlan : public plugin::Plan {
 public:
     explicit SdpaPlan(const GraphView& graph)
         : problem_(schema::read_sdpa_problem(graph, graph.node(0))) {
+        if (graph.table().is_override_shape_enabled()) {
+            overridable_graph_ = plugin::apply_overrides(graph.table(), {});
+        }
         if (problem_.scale_uid) {
             scale_ = plugin::ScalarOperand::make(graph.tensor(*problem_.scale_uid));
         }
@@ -60,8 +66,16 @@ public:
         sdpa_forward(problem_, scale, sequences, memory);
     }
 
+    void execute_with_overrides(const plugin::ExecuteArgs& args,
+                                std::span<const ShapeOverride> overrides) const override {
+        const std::vector<uint8_t> bytes =
+            plugin::apply_overrides(*schema::GetGraph(overridable_graph_.data()), overrides);
+        SdpaPlan(GraphView(bytes.data(), bytes.size())).execute(args);
+    }
+
 private:
     SdpaProblem problem_;
+    std::vector<uint8_t> overridable_graph_;  // empty: shapes are fixed
     std::optional<plugin::ScalarOperand> scale_;
 };
 
@@ -123,11 +137,11 @@ public:
     const char* name() const override { return "RAGGEDDNN_REFERENCE_ENGINE"; }
     const char* device() const override { return "cpu"; }
     int32_t priority() const override { return -100; }
+    std::vector<plugin::KnobInfo> knobs() const override {
+        return {{"deterministic", "the same bits for the same inputs; always so here", 1}};
+    }
 
     std::optional<std::string> why_not(const GraphView& graph) const override {
-        if (graph.table().is_override_shape_enabled()) {
-            return "override shapes are enabled, expected fixed shapes";
-        }
         if (graph.table().is_runtime_default_override_enabled()) {
             return "overriding runtime defaults is enabled, expected disabled";
         }

@@ -103,11 +103,12 @@ int64_t read_integer(DataType type, const void* base, int64_t index) {
 std::shared_ptr<const ExecutionPlan> ExecutionPlan::build(
     std::shared_ptr<const schema::GraphBlob> graph, hipdnnHandle& handle,
     const BuildOptions& options) {
+    std::shared_ptr<const schema::GraphBlob> engine_graph = graph;
     if (graph->graph().is_runtime_default_override_enabled()) {
-        fail(ErrorCode::NOT_SUPPORTED,
-             "the graph sets is_runtime_default_override_enabled, which this version does not run");
+        engine_graph =
+            std::make_shared<const schema::GraphBlob>(backend::without_runtime_defaults(*graph));
     }
-    const std::vector<backend::Candidate> candidates = backend::examine(*graph, handle);
+    const std::vector<backend::Candidate> candidates = backend::examine(*engine_graph, handle);
     const backend::Candidate& chosen =
         backend::choose(candidates, graph->graph(), handle, options.engine);
 
@@ -116,21 +117,25 @@ std::shared_ptr<const ExecutionPlan> ExecutionPlan::build(
     plan->engine_ = chosen.engine;
     plan->device_ = handle.device();
     plan->read_tensors();
-    const backend::PluginLibrary& library = *chosen.engine.library;
     plan->plugin_handle_ = handle.plugin_handle(chosen.engine.library);
-    const std::vector<uint8_t> config = engine_config(chosen.engine.info.id, options.knobs);
-    const hipdnnPluginConstData_t config_data{config.data(), config.size()};
-    const std::span<const uint8_t> bytes = plan->graph_->bytes();
-    const hipdnnPluginConstData_t graph_data{bytes.data(), bytes.size()};
-    library.check(library.call().create_context(plan->plugin_handle_->get(), &config_data,
-                                                &graph_data, &plan->context_),
-                  "hipdnnEnginePluginCreateExecutionContext");
-    library.check(library.call().context_workspace_size(plan->plugin_handle_->get(), plan->context_,
-                                                        &plan->workspace_size_),
-                  "hipdnnEnginePluginGetWorkspaceSizeFromExecutionContext");
-    log(LogLevel::INFO, "plan: ", plan->engine_name(), ", workspace ", plan->workspace_size_,
-        " bytes");
+    plan->compile(*engine_graph, options.knobs);
     return plan;
+}
+
+void ExecutionPlan::compile(const schema::GraphBlob& engine_graph,
+                            const std::map<std::string, KnobValue>& knobs) {
+    const backend::PluginLibrary& library = *engine_.library;
+    const std::vector<uint8_t> config = engine_config(engine_.info.id, knobs);
+    const hipdnnPluginConstData_t config_data{config.data(), config.size()};
+    const std::span<const uint8_t> bytes = engine_graph.bytes();
+    const hipdnnPluginConstData_t graph_data{bytes.data(), bytes.size()};
+    library.check(
+        library.call().create_context(plugin_handle_->get(), &config_data, &graph_data, &context_),
+        "hipdnnEnginePluginCreateExecutionContext");
+    library.check(
+        library.call().context_workspace_size(plugin_handle_->get(), context_, &workspace_size_),
+        "hipdnnEnginePluginGetWorkspaceSizeFromExecutionContext");
+    log(LogLevel::INFO, "plan: ", engine_name(), ", workspace ", workspace_size_, " bytes");
 }
 
 ExecutionPlan::~ExecutionPlan() {
@@ -138,6 +143,8 @@ ExecutionPlan::~ExecutionPlan() {
 }
 
 void ExecutionPlan::read_tensors() {
+    is_override_shape_enabled_ = graph_->graph().is_override_shape_enabled();
+    defaults_ = backend::read_runtime_defaults(graph_->graph());
     const std::span<const uint8_t> bytes = graph_->bytes();
     const schema::GraphView view(bytes.data(), bytes.size());
     for (const schema::TensorView& t : view.tensors()) {
@@ -159,6 +166,7 @@ void ExecutionPlan::read_tensors() {
         tensor.ragged_offset_multiplier = t.ragged_offset_multiplier();
         tensors_.emplace(tensor.uid, std::move(tensor));
     }
+    for (const backend::RuntimeDefault& d : defaults_) tensors_.at(d.uid).has_value = false;
     for (size_t i = 0; i < view.node_count(); ++i) {
         for (const schema::NodeTensorUse& use : schema::tensor_uses(view.node(i))) {
             const auto found = tensors_.find(use.uid);
@@ -172,7 +180,23 @@ const PlanTensor* ExecutionPlan::find(int64_t uid) const {
     return found == tensors_.end() ? nullptr : &found->second;
 }
 
-void ExecutionPlan::check(std::span<const Binding> pack) const {
+namespace {
+
+// The tensor with the dims and strides of this execute.
+PlanTensor overridden(const PlanTensor& tensor, std::span<const ShapeOverride> overrides) {
+    PlanTensor result = tensor;
+    for (const ShapeOverride& o : overrides) {
+        if (o.uid != tensor.uid) continue;
+        result.dims = o.dims;
+        result.strides = o.strides;
+    }
+    return result;
+}
+
+}  // namespace
+
+void ExecutionPlan::check(std::span<const Binding> pack,
+                          std::span<const ShapeOverride> overrides) const {
     for (size_t i = 0; i < pack.size(); ++i) {
         const Binding& binding = pack[i];
         const PlanTensor* tensor = find(binding.uid);
@@ -197,7 +221,12 @@ void ExecutionPlan::check(std::span<const Binding> pack) const {
                     " bytes past a multiple of its alignment, expected a multiple of ",
                     tensor->alignment, " bytes");
         }
-        if (binding.extent_bytes >= 0) check_extent(*tensor, binding, pack);
+        if (binding.extent_bytes < 0 || tensor->is_bare) continue;
+        if (overrides.empty()) {
+            check_extent(*tensor, binding, pack);
+        } else {
+            check_extent(overridden(*tensor, overrides), binding, pack);
+        }
     }
 }
 
@@ -248,28 +277,80 @@ void* ExecutionPlan::workspace_or_own(void* given) const {
     return own.at_least(workspace_size_);
 }
 
-void ExecutionPlan::execute(hipdnnHandle& handle, std::span<const Binding> pack,
-                            void* workspace) const {
+namespace {
+
+// The pack as plugins take it; on the stack while it is small.
+class DeviceBuffers {
+public:
+    explicit DeviceBuffers(size_t capacity) {
+        if (capacity <= std::size(few_)) return;
+        many_.resize(capacity);
+        at_ = many_.data();
+    }
+    void add(int64_t uid, void* ptr) { at_[count_++] = {uid, ptr}; }
+    const hipdnnPluginDeviceBuffer_t* data() const { return at_; }
+    uint32_t size() const { return count_; }
+
+private:
+    hipdnnPluginDeviceBuffer_t few_[24];
+    std::vector<hipdnnPluginDeviceBuffer_t> many_;
+    hipdnnPluginDeviceBuffer_t* at_ = few_;
+    uint32_t count_ = 0;
+};
+
+}  // namespace
+
+void ExecutionPlan::execute(hipdnnHandle& handle, std::span<const Binding> pack, void* workspace,
+                            std::span<const ShapeOverride> overrides) const {
     if (handle.device() != device_) {
         invalid("execute: the handle's device is ", handle.device(), ", expected ", device_,
                 ", for which the plan was built");
     }
-    check(pack);
-    constexpr size_t ON_STACK = 24;
-    hipdnnPluginDeviceBuffer_t few[ON_STACK];
-    std::vector<hipdnnPluginDeviceBuffer_t> many;
-    hipdnnPluginDeviceBuffer_t* buffers = few;
-    if (pack.size() > ON_STACK) {
-        many.resize(pack.size());
-        buffers = many.data();
+    if (!overrides.empty() && !is_override_shape_enabled_) {
+        invalid("execute: got ", overrides.size(),
+                " shape overrides, expected none: the graph does "
+                "not enable overridable shapes");
     }
-    for (size_t i = 0; i < pack.size(); ++i) buffers[i] = {pack[i].uid, pack[i].ptr};
+    check(pack, overrides);
+    DeviceBuffers buffers(pack.size() + defaults_.size());
+    for (const Binding& b : pack) buffers.add(b.uid, b.ptr);
+    for (const backend::RuntimeDefault& d : defaults_) {
+        if (!find_binding(pack, d.uid)) {
+            buffers.add(d.uid, const_cast<unsigned char*>(d.bytes.data()));
+        }
+    }
     const backend::PluginLibrary& library = *engine_.library;
-    const auto& plugin_handle = handle.plugin_handle(engine_.library);
-    library.check(
-        library.call().execute(plugin_handle->get(), context_, workspace_or_own(workspace), buffers,
-                               static_cast<uint32_t>(pack.size())),
-        "hipdnnEnginePluginExecuteOpGraph");
+    const hipdnnEnginePluginHandle_t plugin_handle = handle.plugin_handle(engine_.library)->get();
+    void* const memory = workspace_or_own(workspace);
+    if (overrides.empty()) {
+        library.check(
+            library.call().execute(plugin_handle, context_, memory, buffers.data(), buffers.size()),
+            "hipdnnEnginePluginExecuteOpGraph");
+        return;
+    }
+    std::vector<int64_t> uids;
+    std::vector<uint32_t> lengths;
+    std::vector<const int64_t*> shapes;
+    std::vector<const int64_t*> strides;
+    for (const ShapeOverride& o : overrides) {
+        if (o.dims.size() != o.strides.size()) {
+            invalid("execute: override of uid ", o.uid, " has ", o.dims.size(), " dims and ",
+                    o.strides.size(), " strides, expected as many");
+        }
+        uids.push_back(o.uid);
+        lengths.push_back(static_cast<uint32_t>(o.dims.size()));
+        shapes.push_back(o.dims.data());
+        strides.push_back(o.strides.data());
+    }
+    if (!library.call().execute_with_overrides) {
+        fail(ErrorCode::NOT_SUPPORTED, "plugin ", library.name(),
+             " lacks hipdnnEnginePluginExecuteOpGraphWithOverrides");
+    }
+    library.check(library.call().execute_with_overrides(
+                      plugin_handle, context_, memory, buffers.data(), buffers.size(),
+                      static_cast<uint32_t>(overrides.size()), uids.data(), lengths.data(),
+                      shapes.data(), strides.data()),
+                  "hipdnnEnginePluginExecuteOpGraphWithOverrides");
 }
 
 }  // namespace raggeddnn

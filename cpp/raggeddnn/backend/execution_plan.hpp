@@ -12,9 +12,11 @@
 #include <vector>
 
 #include "raggeddnn/backend/handle.hpp"
+#include "raggeddnn/backend/runtime_defaults.hpp"
 #include "raggeddnn/backend/selection.hpp"
 #include "raggeddnn/schema/blob.hpp"
 #include "raggeddnn/tensor/data_type.hpp"
+#include "raggeddnn/tensor/shape_override.hpp"
 
 namespace raggeddnn {
 
@@ -37,6 +39,7 @@ struct PlanTensor {
     bool has_value = false;                 // baked: a pack entry is inert
     bool is_runtime_pass_by_value = false;  // a pack entry is a host pointer
     bool is_output = false;
+    bool is_bare = false;  // of a plan without its graph: nothing but the uid is known
     std::optional<int64_t> ragged_offset_uid;
     int64_t ragged_offset_multiplier = 1;
 };
@@ -47,6 +50,11 @@ public:
     static std::shared_ptr<const ExecutionPlan> build(
         std::shared_ptr<const schema::GraphBlob> graph, hipdnnHandle& handle,
         const BuildOptions& options);
+    // The inverse of serialize and of serialize_with_graph. A plan without its graph knows its
+    // tensors by uid and alignment only. Throws; a payload that the engine cannot interpret is
+    // refused by it.
+    static std::shared_ptr<const ExecutionPlan> deserialize(std::span<const uint8_t> bytes,
+                                                            hipdnnHandle& handle);
     ~ExecutionPlan();
     ExecutionPlan(const ExecutionPlan&) = delete;
     ExecutionPlan& operator=(const ExecutionPlan&) = delete;
@@ -55,19 +63,30 @@ public:
     int64_t engine_id() const { return engine_.info.id; }
     const std::string& device() const { return device_; }
     size_t workspace_size() const { return workspace_size_; }  // bytes
-    const schema::GraphBlob& graph() const { return *graph_; }
+    // Null for a plan that was deserialized without its graph.
+    const schema::GraphBlob* graph() const { return graph_.get(); }
+    bool is_override_shape_enabled() const { return is_override_shape_enabled_; }
+    // A bare plan (execution_plan.fbs); NOT_SUPPORTED for an engine that cannot save its plans.
+    std::vector<uint8_t> serialize() const;
+    // The graph-and-plan container, which keeps names, types and checks.
+    std::vector<uint8_t> serialize_with_graph() const;
     // Null for a uid that is no tensor of the graph.
     const PlanTensor* find(int64_t uid) const;
     const std::unordered_map<int64_t, PlanTensor>& tensors() const { return tensors_; }
 
     // Checks alignments and extents, then runs. `workspace`: at least workspace_size bytes, or
     // null: memory kept for this thread (CPU plans). Throws; nothing is written when a check fails.
-    void execute(hipdnnHandle& handle, std::span<const Binding> pack, void* workspace) const;
+    void execute(hipdnnHandle& handle, std::span<const Binding> pack, void* workspace,
+                 std::span<const ShapeOverride> overrides = {}) const;
 
 private:
     ExecutionPlan() = default;
+    void compile(const schema::GraphBlob& engine_graph,
+                 const std::map<std::string, KnobValue>& knobs);
     void read_tensors();
-    void check(std::span<const Binding> pack) const;
+    void read_bare_tensors(const schema::SerializedExecutionPlan& saved);
+    void restore(const schema::SerializedExecutionPlan& saved, hipdnnHandle& handle);
+    void check(std::span<const Binding> pack, std::span<const ShapeOverride> overrides) const;
     void check_extent(const PlanTensor& tensor, const Binding& binding,
                       std::span<const Binding> pack) const;
     void* workspace_or_own(void* given) const;
@@ -78,7 +97,10 @@ private:
     std::shared_ptr<backend::PluginHandle> plugin_handle_;  // that created the context
     hipdnnEnginePluginExecutionContext_t context_ = nullptr;
     size_t workspace_size_ = 0;
+    bool is_override_shape_enabled_ = false;
     std::unordered_map<int64_t, PlanTensor> tensors_;
+    // Runtime defaults that a pack entry may override; passed as host pointers where it has none.
+    std::vector<backend::RuntimeDefault> defaults_;
 };
 
 }  // namespace raggeddnn

@@ -6,6 +6,7 @@
 #include "raggeddnn/backend/selection.hpp"
 #include "raggeddnn/graph/graph.hpp"
 #include "raggeddnn/schema/blob.hpp"
+#include "raggeddnn/schema/json.hpp"
 
 namespace raggeddnn {
 
@@ -42,15 +43,32 @@ Error Graph::build(hipdnnHandle_t handle, const BuildOptions& options) {
 
 Error Graph::execute(hipdnnHandle_t handle, std::unordered_map<int64_t, void*>& variant_pack,
                      void* workspace) const {
+    return execute(handle, variant_pack, workspace, {}, {}, {});
+}
+
+Error Graph::execute(hipdnnHandle_t handle, std::unordered_map<int64_t, void*>& variant_pack,
+                     void* workspace, const std::vector<int64_t>& override_uids,
+                     const std::vector<std::vector<int64_t>>& override_shapes,
+                     const std::vector<std::vector<int64_t>>& override_strides) const {
     return as_error([&] {
         if (!plan_) {
             invalid("graph '", table_.name, "': execute before build, expected a built graph");
         }
+        const size_t count = override_uids.size();
+        if (override_shapes.size() != count || override_strides.size() != count) {
+            invalid("graph '", table_.name, "': execute got ", count, " override uids, ",
+                    override_shapes.size(), " shapes and ", override_strides.size(),
+                    " strides, expected as many of each");
+        }
+        std::vector<ShapeOverride> overrides;
+        for (size_t i = 0; i < count; ++i) {
+            overrides.push_back({override_uids[i], override_shapes[i], override_strides[i]});
+        }
         std::vector<Binding> pack;
         pack.reserve(variant_pack.size());
         for (const auto& [uid, ptr] : variant_pack) pack.push_back({uid, ptr});
-        plan_->execute(handle ? *handle : hipdnnHandle::of_thread(plan_->device()), pack,
-                       workspace);
+        plan_->execute(handle ? *handle : hipdnnHandle::of_thread(plan_->device()), pack, workspace,
+                       overrides);
     });
 }
 
@@ -75,6 +93,14 @@ Graph Graph::deserialize(std::span<const uint8_t> bytes) {
         if (!container.graph) invalid("container: holds no graph, expected one");
         graph_bytes = *container.graph;
     }
+    return received(graph_bytes);
+}
+
+Graph Graph::from_json(std::string_view text) {
+    return received(schema::graph_bytes_from_json(text));
+}
+
+Graph Graph::received(std::span<const uint8_t> graph_bytes) {
     Graph graph;
     graph.blob_ = std::make_shared<const schema::GraphBlob>(schema::GraphBlob::read(graph_bytes));
     graph.adopt(graph.blob_->graph());

@@ -75,6 +75,17 @@ void PluginLibrary::resolve(void* library) {
     find_symbol(library, "hipdnnPluginGetApiVersion", f.get_api_version);
     find_symbol(library, "hipdnnEnginePluginGetEngineName", f.get_engine_name);
     find_symbol(library, "hipdnnEnginePluginExecuteOpGraphWithOverrides", f.execute_with_overrides);
+    find_symbol(library, "hipdnnEnginePluginSerializeExecutionContextWithEngineId",
+                f.serialize_context);
+    find_symbol(library, "hipdnnEnginePluginDestroySerializedExecutionContext",
+                f.destroy_serialized);
+    find_symbol(library, "hipdnnEnginePluginCreateExecutionContextFromSerialized",
+                f.create_from_serialized);
+    if (!f.serialize_context || !f.destroy_serialized || !f.create_from_serialized) {
+        f.serialize_context = nullptr;
+        f.destroy_serialized = nullptr;
+        f.create_from_serialized = nullptr;
+    }
     find_symbol(library, "raggeddnnEnginePluginGetEngineTraits", f.get_engine_traits);
 }
 

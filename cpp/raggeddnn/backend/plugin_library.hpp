@@ -43,7 +43,12 @@ struct PluginFunctions {
         nullptr;
     decltype(&hipdnnEnginePluginExecuteOpGraph) execute = nullptr;
     decltype(&hipdnnEnginePluginExecuteOpGraphWithOverrides) execute_with_overrides =
-        nullptr;                                                                  // optional
+        nullptr;  // optional
+    // Optional, all three or none.
+    decltype(&hipdnnEnginePluginSerializeExecutionContextWithEngineId) serialize_context = nullptr;
+    decltype(&hipdnnEnginePluginDestroySerializedExecutionContext) destroy_serialized = nullptr;
+    decltype(&hipdnnEnginePluginCreateExecutionContextFromSerialized) create_from_serialized =
+        nullptr;
     decltype(&raggeddnnEnginePluginGetEngineTraits) get_engine_traits = nullptr;  // optional
 };
 

@@ -55,6 +55,18 @@ Graph& Graph::set_preferred_engine_id(std::optional<int64_t> id) {
     return *this;
 }
 
+Graph& Graph::set_runtime_default_override(bool value) {
+    refuse_if_final("set_runtime_default_override");
+    table_.is_runtime_default_override_enabled = value;
+    return *this;
+}
+
+Graph& Graph::set_override_shape_enabled(bool value) {
+    refuse_if_final("set_override_shape_enabled");
+    table_.is_override_shape_enabled = value;
+    return *this;
+}
+
 DataType Graph::get_io_data_type() const { return schema::from_wire(table_.io_data_type); }
 DataType Graph::get_intermediate_data_type() const {
     return schema::from_wire(table_.intermediate_data_type);

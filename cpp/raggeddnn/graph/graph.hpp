@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -64,7 +65,13 @@ public:
     Graph& set_compute_data_type(DataType type);
     // Asks for an engine by its id; taken when it applies.
     Graph& set_preferred_engine_id(std::optional<int64_t> id);
+    // Lets a pack entry override a runtime default; off, such an entry is inert.
+    Graph& set_runtime_default_override(bool value);
+    // Lets every execute give other dims and strides.
+    Graph& set_override_shape_enabled(bool value);
     const std::string& get_name() const { return table_.name; }
+    bool get_runtime_default_override() const { return table_.is_runtime_default_override_enabled; }
+    bool get_override_shape_enabled() const { return table_.is_override_shape_enabled; }
     DataType get_io_data_type() const;
     DataType get_intermediate_data_type() const;
     DataType get_compute_data_type() const;
@@ -101,6 +108,11 @@ public:
     // `variant_pack`: uid -> device pointer, or host pointer for a runtime scalar.
     Error execute(hipdnnHandle_t handle, std::unordered_map<int64_t, void*>& variant_pack,
                   void* workspace) const;
+    // The same with other shapes, for a graph with overridable ones: `override_uids` in parallel.
+    Error execute(hipdnnHandle_t handle, std::unordered_map<int64_t, void*>& variant_pack,
+                  void* workspace, const std::vector<int64_t>& override_uids,
+                  const std::vector<std::vector<int64_t>>& override_shapes,
+                  const std::vector<std::vector<int64_t>>& override_strides) const;
     // One verdict per engine, of the graph as it is now; throws.
     std::vector<Verdict> explain(hipdnnHandle_t handle = nullptr);
     const std::shared_ptr<const ExecutionPlan>& plan() const { return plan_; }
@@ -111,6 +123,8 @@ public:
     // A graph that can be built but not changed. Accepts a graph or a graph-and-plan container;
     // throws.
     static Graph deserialize(std::span<const uint8_t> bytes);
+    // Likewise from JSON with hipDNN's keys; id and stamps are those of the text. Throws.
+    static Graph from_json(std::string_view text);
     plugin::ApiVersion min_required_engine_api_version();
     uint32_t min_reader_version();
 
@@ -122,6 +136,7 @@ private:
     void fill_data_types();
     void infer();
     void check_tensors() const;
+    static Graph received(std::span<const uint8_t> graph_bytes);
     // Shows a received graph through tensors().
     void adopt(const schema::Graph& received);
 

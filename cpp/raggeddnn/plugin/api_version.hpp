@@ -80,14 +80,21 @@ inline constexpr ApiVersion compute_minimum_plugin_api_version(const GraphFeatur
     return v;
 }
 
-// hipDNN's engine id: 64-bit FNV-1a of the engine's name.
-inline constexpr int64_t engine_id_of(std::string_view name) {
-    uint64_t hash = 0xcbf29ce484222325ULL;
-    for (const char c : name) {
-        hash ^= static_cast<unsigned char>(c);
+inline constexpr uint64_t FNV1A_START = 0xcbf29ce484222325ULL;
+
+// 64-bit FNV-1a of bytes; `hash` continues an earlier one.
+template <class Bytes>
+constexpr uint64_t fnv1a(const Bytes& bytes, uint64_t hash = FNV1A_START) {
+    for (const auto byte : bytes) {
+        hash ^= static_cast<unsigned char>(byte);
         hash *= 0x100000001b3ULL;
     }
-    return static_cast<int64_t>(hash);
+    return hash;
+}
+
+// hipDNN's engine id: the hash of the engine's name.
+inline constexpr int64_t engine_id_of(std::string_view name) {
+    return static_cast<int64_t>(fnv1a(name));
 }
 
 }  // namespace raggeddnn::plugin

@@ -14,14 +14,17 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "raggeddnn/plugin/api_version.hpp"
 #include "raggeddnn/plugin/buffers.hpp"
 #include "raggeddnn/plugin/engine_plugin_api.h"
+#include "raggeddnn/plugin/payload.hpp"
 #include "raggeddnn/schema/engine_generated.h"
 #include "raggeddnn/schema/graph_view.hpp"
+#include "raggeddnn/tensor/shape_override.hpp"
 
 namespace raggeddnn::plugin {
 
@@ -41,6 +44,18 @@ public:
     int64_t engine_id() const { return table_->engine_id(); }
     const schema::EngineConfig& table() const { return *table_; }
 
+    // The integer setting of a knob, else `fallback`. Booleans are 0 and 1.
+    int64_t knob(std::string_view name, int64_t fallback) const {
+        if (!table_->knobs()) return fallback;
+        for (const schema::KnobSetting* setting : *table_->knobs()) {
+            if (!setting->knob_id() || setting->knob_id()->string_view() != name) continue;
+            const schema::IntValue* value = setting->value_as_IntValue();
+            if (!value) invalid("knob '", name, "' is no integer, expected one");
+            return value->value();
+        }
+        return fallback;
+    }
+
 private:
     const schema::EngineConfig* table_ = nullptr;
 };
@@ -57,6 +72,19 @@ public:
     virtual ~Plan() = default;
     virtual size_t workspace_size() const { return 0; }  // bytes
     virtual void execute(const ExecuteArgs& args) const = 0;
+    // For graphs with overridable shapes, which an engine that does not override this must refuse.
+    virtual void execute_with_overrides(const ExecuteArgs&,
+                                        std::span<const ShapeOverride> overrides) const {
+        fail(ErrorCode::NOT_SUPPORTED, "execute got ", overrides.size(),
+             " shape overrides, expected none: this engine's shapes are fixed");
+    }
+};
+
+// A setting of an engine, an integer.
+struct KnobInfo {
+    const char* name;
+    const char* description;
+    int64_t default_value;
 };
 
 class Engine {
@@ -75,6 +103,12 @@ public:
     virtual int32_t priority() const { return 0; }
     // Extensions of the wire format that it understands.
     virtual std::vector<const char*> extensions() const { return {}; }
+    // Its settings; any other one is refused.
+    virtual std::vector<KnobInfo> knobs() const { return {}; }
+    // What a saved plan is tied to.
+    virtual std::string target() const {
+        return std::string(device()) + "/" + machine_architecture();
+    }
 };
 
 }  // namespace raggeddnn::plugin

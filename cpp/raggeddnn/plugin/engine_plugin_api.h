@@ -49,14 +49,6 @@ typedef enum {
     HIPDNN_PLUGIN_TYPE_HEURISTIC = 2
 } hipdnnPluginType_t;
 
-typedef enum {
-    HIPDNN_SEV_OFF = 0,
-    HIPDNN_SEV_INFO = 1,
-    HIPDNN_SEV_WARN = 2,
-    HIPDNN_SEV_ERROR = 3,
-    HIPDNN_SEV_FATAL = 4
-} hipdnnSeverity_t;
-
 /* Bytes that somebody else owns. */
 typedef struct {
     const void* ptr;
@@ -76,7 +68,19 @@ typedef struct hipdnnEnginePluginExecutionContext* hipdnnEnginePluginExecutionCo
 /* hipStream_t or cudaStream_t; NULL on a CPU. */
 typedef void* hipdnnPluginStream_t;
 
+/* The C API's header declares these two as well, under the same guard. */
+#ifndef HIPDNN_CALLBACK_TYPES_DEFINED
+#define HIPDNN_CALLBACK_TYPES_DEFINED
+typedef enum {
+    HIPDNN_SEV_INFO = 0,
+    HIPDNN_SEV_WARN = 1,
+    HIPDNN_SEV_ERROR = 2,
+    HIPDNN_SEV_FATAL = 3,
+    HIPDNN_SEV_OFF = 4
+} hipdnnSeverity_t;
+
 typedef void (*hipdnnCallback_t)(hipdnnSeverity_t severity, const char* text);
+#endif
 
 /* ---- every plugin ---- */
 

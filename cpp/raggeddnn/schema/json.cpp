@@ -63,10 +63,12 @@ Json field_to_json(const View& table, const FieldInfo& field, std::string_view o
 }
 
 // Fields that older readers do not expect: written only when they say something.
-bool is_written_when_set(const FieldInfo& field) {
-    return field.type == BaseType::Obj || field.name == "min_reader_version" ||
-           field.name == "is_ragged_tensor_enabled" ||
-           field.name == "is_runtime_default_override_enabled";
+bool is_left_out(const View& graph, const FieldInfo& field) {
+    if (field.optional || field.type == BaseType::Obj) return !graph.has(field);
+    const bool is_newer = field.name == "min_reader_version" ||
+                          field.name == "is_ragged_tensor_enabled" ||
+                          field.name == "is_runtime_default_override_enabled";
+    return is_newer && graph.integer(field) == 0;
 }
 
 Json tensor_to_json(const View& tensor) {
@@ -88,7 +90,7 @@ Json tensor_to_json(const View& tensor) {
 
 // Whether an op's field that says nothing is left out of the JSON.
 bool is_left_out(const View& op, const FieldInfo& field, const OpNames& names) {
-    if (field.name == "umd_flops" || field.name == "umd_bytes") return !op.has(field);
+    if (field.name == "umd_flops" || field.name == "umd_bytes") return op.string(field).empty();
     if (field.name == "dstats_tensor_uid") return !op.has(field);
     if (names.type == "RMSNormAttributes" && field.name == "forward_phase") {
         return op.integer(field) == 0;
@@ -100,11 +102,8 @@ bool is_left_out(const View& op, const FieldInfo& field, const OpNames& names) {
 }
 
 Json& group_of(Json& node, const View& op, const FieldInfo& field, const OpNames& names) {
-    if (is_tensor_uid(op.type(), field)) {
-        if (!names.is_nested) return node;
-        return node[is_output(names, field) ? "outputs" : "inputs"];
-    }
-    return names.parameters.empty() ? node : node[std::string(names.parameters)];
+    const std::string_view group = json_group(op.type(), field, names);
+    return group.empty() ? node : node[std::string(group)];
 }
 
 Json node_to_json(const View& node) {
@@ -140,7 +139,7 @@ Json graph_fields(const View& graph) {
             json[field.name] = std::move(list);
         } else if (field.name == "id") {
             if (graph.has(field)) json[field.name] = uuid_to_text(graph.address(field));
-        } else if ((!field.optional && !is_written_when_set(field)) || graph.has(field)) {
+        } else if (!is_left_out(graph, field)) {
             json[field.name] = field_to_json(graph, field);
         }
     }

@@ -24,6 +24,12 @@ bool dash_before(int byte) { return byte == 4 || byte == 6 || byte == 8 || byte 
 
 }  // namespace
 
+std::string_view json_group(const TypeInfo& op, const FieldInfo& field, const OpNames& names) {
+    if (!is_tensor_uid(op, field)) return names.parameters;
+    if (!names.is_nested) return "";
+    return is_output(names, field) ? "outputs" : "inputs";
+}
+
 EnumSpelling enum_spelling(std::string_view enum_name, std::string_view op) {
     if (enum_name == "ResampleMode" || enum_name == "PaddingMode") return EnumSpelling::NUMBER;
     if (enum_name == "NormFwdPhase") {
@@ -47,6 +53,18 @@ std::optional<int64_t> enum_from_text(const EnumInfo& info, std::string_view tex
         if (enum_to_text(info, member, spelling) == text) return member.value;
     }
     return std::nullopt;
+}
+
+std::string enum_texts(const EnumInfo& info, EnumSpelling spelling) {
+    const auto text = [&](const EnumMember& member) {
+        return '"' + enum_to_text(info, member, spelling) + '"';
+    };
+    if (info.members.size() > 24) {
+        return text(info.members.front()) + " to " + text(info.members.back());
+    }
+    std::string all;
+    for (const EnumMember& member : info.members) all += (all.empty() ? "" : ", ") + text(member);
+    return all;
 }
 
 std::string uuid_to_text(const uint8_t* bytes) {

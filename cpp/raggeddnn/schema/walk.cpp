@@ -4,6 +4,7 @@
 
 #include "flatbuffers/flatbuffers.h"
 #include "raggeddnn/base/error.hpp"
+#include "raggeddnn/schema/text.hpp"
 
 namespace raggeddnn::schema {
 
@@ -235,7 +236,7 @@ private:
             const std::string_view name = step->table.string(*type.find("name"));
             if (name.empty() && !tensor) return "";
             const std::string kind = tensor ? " of tensor " : " of node ";
-            if (!name.empty()) return kind + "'" + std::string(name.substr(0, 80)) + "'";
+            if (!name.empty()) return kind + "'" + printable(name) + "'";
             return kind + std::to_string(step->table.integer(*type.find("uid")));
         }
         return "";
