@@ -2,7 +2,7 @@
 
 ``built_plugin("name")`` compiles ``tests/plugins/name.c`` or ``.cpp`` (headers only, seconds) and
 returns the path of the shared library; ``built_check("test_name")`` does the same for a program of
-``tests/cpp``. Whatever goes wrong, a missing compiler included, fails the test; nothing skips.
+``tests/cpp`` or ``tests/c``. Whatever goes wrong, a missing compiler included, fails the test.
 
 Environment:
     RAGGEDDNN_TEST_BUILD_DIR  the build folder, kept between runs; default ``build/tests``
@@ -113,5 +113,5 @@ def built_plugin(name: str) -> Path:
 
 @functools.cache
 def built_check(name: str) -> Path:
-    """The compiled program of ``tests/cpp/<name>.cpp``."""
+    """The compiled program of ``tests/cpp/<name>.cpp`` or ``tests/c/<name>.c``."""
     return build_target(name) / "checks" / name

@@ -1,4 +1,4 @@
-"""The C++ checks of ``tests/cpp``: one program each, which says what failed and exits with 1."""
+"""The checks of ``tests/cpp`` and ``tests/c``: programs that say what failed and exit with 1."""
 
 from __future__ import annotations
 
@@ -7,7 +7,12 @@ from pathlib import Path
 import cpp_build
 import pytest
 
-CHECKS = sorted(path.stem for path in (Path(__file__).parent / "cpp").glob("test_*.cpp"))
+CHECKS = sorted(
+    path.stem
+    for pattern in ("cpp/test_*.cpp", "c/test_*.c")
+    for path in Path(__file__).parent.glob(pattern)
+)
+
 # A leak is a fault of ours in a program of ours.
 SANITIZER_OPTIONS = {
     "ASAN_OPTIONS": "detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1",

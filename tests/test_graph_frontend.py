@@ -96,6 +96,7 @@ def test_strides_left_out_are_packed(dim, ragged, stride):
 def test_types_left_out_come_from_the_graph():
     p = Parts(DataType.HALF)
     o, stats = p.sdpa(generate_stats=True)
+    assert stats is not None
     inner = p.graph.tensor(TensorAttributes().set_dim([1]).set_stride([1]).set_is_virtual(True))
     p.graph.validate()
     assert p.q.get_data_type() == o.get_data_type() == DataType.HALF
@@ -457,6 +458,26 @@ def test_looking_does_not_finish_a_graph(look):
         result()
     p.graph.tensor(name="more", dim=[1])
     assert len(rd.Graph.deserialize(p.graph.serialize()).tensors) == 5
+
+
+@pytest.mark.parametrize("look", ["validate", "explain"])
+def test_what_was_inferred_follows_later_changes(look):
+    p = Parts(DataType.HALF)
+    o, _ = p.graph.sdpa(p.q, p.k, p.v)
+    getattr(p.graph, look)()
+    for t, dim in ((p.q, [B, HQ, SQ, 4 * D]), (p.k, [B, HK, SKV, 4 * D]), (p.v, [B, HK, SKV, D])):
+        t.set_dim(dim).set_stride([dim[1] * dim[2] * dim[3], dim[2] * dim[3], dim[3], 1])
+    o.set_output(True)
+    p.graph.validate()
+    assert o.get_dim() == [B, HQ, SQ, D] and o.get_data_type() == DataType.HALF
+    assert p.wire()["attn_scale_value"] == pytest.approx(1 / np.sqrt(4 * D), rel=1e-7)
+
+
+def test_an_output_that_was_not_asked_for_is_named():
+    p = Parts()
+    p.graph.sdpa(p.q, p.k, p.v)
+    with pytest.raises(rd.NotSupportedError, match=r"o 'sdpa::o' is virtual, expected a tensor in"):
+        p.graph.build(engine="reference")
 
 
 def test_an_empty_graph_and_an_early_execute():

@@ -16,7 +16,7 @@ import fb_builder as fb
 import numpy as np
 import pytest
 import raggeddnn as rd
-from plugins.fakes import load, small, verdicts, with_default
+from plugins.fakes import load, root_field, small, verdicts, with_default
 from plugins.fakes import runtime as runtime_scalar
 from raggeddnn._core import describe_blob
 
@@ -35,17 +35,6 @@ def described(data: bytes) -> dict:
 
 
 # ---- stamps ----
-
-
-def root_field(data: bytes, slot: int) -> int | None:
-    """Where a slot of the root table lies in the bytes, or None; read by hand."""
-    table = struct.unpack_from("<I", data)[0]
-    vtable = table - struct.unpack_from("<i", data, table)[0]
-    size = struct.unpack_from("<H", data, vtable)[0]
-    if 4 + 2 * slot + 2 > size:
-        return None
-    offset = struct.unpack_from("<H", data, vtable + 4 + 2 * slot)[0]
-    return table + offset if offset else None
 
 
 def reader_stamp(data: bytes) -> int:
@@ -259,6 +248,66 @@ def test_unknown_slots_survive_and_are_mentioned(slots, place):
     assert place in "".join(json.loads(describe_blob(data))["warnings"])
     graph.build(engine="reference")
     assert graph.serialize() == data
+
+
+@pytest.mark.parametrize("override", [False, True])
+def test_a_value_of_another_type_than_its_tensor_is_no_garbage(override):
+    # A double whose union member is a float: refused, or delivered as the number it is.
+    load("fake_1_2_0")
+    data = fb.build_sdpa_graph(
+        scale=0.5,
+        runtime_scale=True,
+        graph_slots={0: ("string", "fake"), 12: ("bool", override)},
+        tensor_slots={"scale": {2: ("int8", fb.DOUBLE)}},
+    )
+    arrays = {uid: np.zeros((2, 4, 2, 8), np.float32) for uid in (1, 2, 3, 4)}
+    try:
+        plan = rd.Graph.deserialize(data).build(engine="FAKE_1_2_0_ENGINE")
+    except rd.InvalidValueError as error:
+        assert "'scale'" in str(error)
+        return
+    plan.execute(arrays)
+    assert (arrays[4] == 0.5).all()
+
+
+# ---- plans as bytes ----
+
+
+def bare(container: bytes) -> bytes:
+    """The plan in a graph-and-plan container, without its graph."""
+    at = root_field(container, 1)
+    assert at is not None
+    at += struct.unpack_from("<I", container, at)[0]
+    size = struct.unpack_from("<I", container, at)[0]
+    return container[at + 4 : at + 4 + size]
+
+
+def test_a_provider_s_payload_keeps_its_runtime_scalars():
+    load("fake_saves")
+    sdpa = small(scale=runtime_scalar().set_uid(42))
+    saved = sdpa.graph.build(engine="FAKE_SAVES_ENGINE").serialize()
+    whole, lone = (rd.ExecutionPlan.deserialize(data) for data in (saved, bare(saved)))
+    assert whole.engine_name == lone.engine_name == "FAKE_SAVES_ENGINE"
+    for plan in (whole, lone):
+        assert (sdpa.run(plan, scale=np.array([0.625], np.float32)) == 0.625).all()
+        with pytest.raises(rd.InvalidValueError, match="42"):
+            sdpa.run(plan)
+    assert (sdpa.run(whole, scale=0.5) == 0.5).all()
+    with pytest.raises(rd.InvalidValueError, match="uid 42"):
+        sdpa.run(lone, scale=0.5)  # a number, and no graph to say its type
+
+
+def test_a_provider_refuses_a_payload_that_it_cannot_read():
+    load("fake_saves")
+    load("fake_1_2_0")
+    (row,) = [row for row in rd.engines() if row.name == "FAKE_SAVES_ENGINE"]
+    for payload in (struct.pack("<I", 2) + bytes(200), b"", b"\x01\0\0\0"):
+        data = fb.build_plan(engine_id=row.id, payload=payload)
+        with pytest.raises(rd.InvalidValueError, match="ENGINE: the payload is not of version 1"):
+            rd.ExecutionPlan.deserialize(data)
+    plan = small().graph.build(engine="FAKE_1_2_0_ENGINE")
+    with pytest.raises(rd.NotSupportedError, match=r"FAKE_1_2_0_ENGINE .*cannot save its plans"):
+        plan.serialize()
 
 
 # ---- damage ----

@@ -189,6 +189,16 @@ def test_offsets_and_multiplier_reach_the_provider():
     assert (o[: 3 * 16] == 0.5).all() and (o[3 * 16 :] == UNTOUCHED).all()
 
 
+def test_any_provider_of_runtime_scalars_honours_an_override_of_the_default():
+    load("fake_1_2_0")
+    sdpa = small(scale=with_default(0.25))
+    sdpa.graph.set_runtime_default_override(True)
+    assert sdpa.graph.min_reader_version == 2
+    plan = sdpa.graph.build(engine="FAKE_1_2_0_ENGINE")
+    for given, got in ((None, 0.25), (3.0, 3.0), (np.float32(-1), -1.0), (None, 0.25)):
+        assert (sdpa.run(plan, scale=given) == got).all()
+
+
 # ---- selection ----
 
 
@@ -210,16 +220,21 @@ def test_an_unknown_engine_is_refused_with_the_loaded_ones():
     assert "no engine is named 'no_such'" in text and f"\n  {REFERENCE} (" in text
 
 
+PRIORITIES = """
+from plugins.fakes import load, small
+for name in ("fake_1_4_0", "fake_low_priority", "fake_high_priority"):
+    load(name)
+    print(small().graph.build().engine_name)
+"""
+
+
 def test_selection_by_priority():
-    load("fake_1_4_0")
-    load("fake_low_priority")
-    # The fakes without traits state no device, so they are not preferred on the CPU.
-    assert small().graph.build().engine_name == REFERENCE
+    chosen = python(PRIORITIES, PYTHONPATH=str(Path(__file__).parent)).split()
+    # The first fake states no device, so it is not preferred on the CPU; the second one ranks low.
+    assert chosen == [REFERENCE, REFERENCE, "FAKE_HIGH_PRIORITY_ENGINE"]
     load("fake_high_priority")
     sdpa = small()
-    plan = sdpa.graph.build()
-    assert plan.engine_name == "FAKE_HIGH_PRIORITY_ENGINE"
-    assert (sdpa.run(plan) == 0.5).all()
+    assert (sdpa.run(sdpa.graph.build()) == 0.5).all()
     # It declines what is not named for it.
     assert small("other").graph.build().engine_name == REFERENCE
 
@@ -252,6 +267,8 @@ def test_an_engine_of_another_device_is_not_offered():
     assert said["RAGGEDDNN_FAKE_ENGINE"].applicable  # states no device
     plan = small().graph.build(rd.Handle(device="hip"))
     assert (plan.engine_name, plan.device) == ("FAKE_ON_HIP_ENGINE", "hip")
+    with pytest.raises(rd.InvalidValueError, match="device is 'tpu', expected 'cpu', 'hip' or"):
+        rd.Handle(device="tpu")
 
 
 # ---- failures of loaded plugins ----
@@ -442,6 +459,11 @@ def test_the_variable_names_folders_and_files(folder, tmp_path):
     for stem in ("libtext", "gone"):
         available, reason = rows[stem]
         assert not available and stem in reason
+
+
+def test_hipdnn_s_variable_is_read_too(folder):
+    rows = listed(HIPDNN_PLUGIN_DIR=str(folder))
+    assert rows["FAKE_1_0_0_ENGINE"] == (True, "") and not rows["bad_major"][0]
 
 
 def test_relative_entries_of_the_variable_are_ignored(folder):

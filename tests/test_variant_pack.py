@@ -17,7 +17,10 @@ from plugins.fakes import (
     ROWS,
     SHAPE,
     UNTOUCHED,
+    LikeTorch,
+    OnlyDLPack,
     Small,
+    aligned,
     constant,
     load,
     runtime,
@@ -43,9 +46,10 @@ def ragged() -> tuple[Small, rd.ExecutionPlan]:
 
 
 @contextlib.contextmanager
-def refused(pack: dict[Any, Any], o: rd.TensorAttributes, *words: str) -> Iterator[None]:
-    """InvalidValueError with all the words in its text, and o as it was."""
-    outputs = [a for a in pack.values() if isinstance(a, np.ndarray) and (a == UNTOUCHED).any()]
+def refused(pack: dict[Any, Any], output: rd.TensorAttributes, *words: str) -> Iterator[None]:
+    """InvalidValueError with all the words in its text, and the output as it was."""
+    o = pack.get(output)
+    outputs = [o] if isinstance(o, np.ndarray) else []
     before = [a.copy() for a in outputs]
     with pytest.raises(rd.InvalidValueError) as caught:
         yield
@@ -60,14 +64,6 @@ def refuse(built: tuple[Small, rd.ExecutionPlan], words: tuple[str, ...], **more
     pack = sdpa.pack(**more)
     with refused(pack, sdpa.tensors["o"], *words):
         plan.execute(pack)
-
-
-def aligned(shape: tuple[int, ...], dtype: Any = np.float32, offset: int = 0) -> Any:
-    """Zeros at `offset` bytes past a multiple of 64."""
-    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    raw = np.zeros(size + 128, np.uint8)
-    start = (-raw.ctypes.data) % 64 + offset
-    return raw[start : start + size].view(dtype).reshape(shape)
 
 
 def expected(sdpa: Small, plan: rd.ExecutionPlan, pack: dict[Any, Any]) -> Any:
@@ -275,45 +271,6 @@ def test_what_is_given_for_a_baked_scalar_is_ignored(state, garbage):
 # ---- kinds of memory ----
 
 
-class OnlyDLPack:
-    """An array that offers nothing but DLPack, of version 1 or of the time before."""
-
-    def __init__(self, array: Any, *, versioned: bool) -> None:
-        self.array, self.versioned = array, versioned
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)
-
-    def __dlpack__(self, **options: Any) -> Any:
-        if not self.versioned:
-            if options:
-                raise TypeError("__dlpack__() got an unexpected keyword argument 'max_version'")
-            return self.array.__dlpack__()
-        assert options["max_version"][0] >= 1
-        return self.array.__dlpack__(**options)
-
-
-class LikeTorch:
-    """The part of a tensor of PyTorch that is looked at."""
-
-    class Device:
-        def __init__(self, kind: str) -> None:
-            self.type = kind
-
-    def __init__(self, array: Any, device: str = "cpu", dtype: str = "torch.float32") -> None:
-        self.array, self.device, self.dtype = array, self.Device(device), dtype
-        self.shape = array.shape
-
-    def data_ptr(self) -> int:
-        return int(self.array.ctypes.data)
-
-    def stride(self) -> tuple[int, ...]:
-        return tuple(s // self.array.itemsize for s in self.array.strides)
-
-    def element_size(self) -> int:
-        return int(self.array.itemsize)
-
-
 WRAPPERS: dict[str, Callable[[Any], Any]] = {
     "numpy": lambda a: a,
     "dlpack-versioned": lambda a: OnlyDLPack(a, versioned=True),
@@ -329,7 +286,9 @@ def test_every_kind_of_memory_gives_the_same_result(dense, kind):
     sdpa, plan = dense
     pack = sdpa.pack(scale=0.5)
     want = expected(sdpa, plan, pack)
-    plan.execute({t: a if t is sdpa.tensors["scale"] else WRAPPERS[kind](a) for t, a in pack.items()})
+    plan.execute(
+        {t: a if t is sdpa.tensors["scale"] else WRAPPERS[kind](a) for t, a in pack.items()}
+    )
     assert pack[sdpa.tensors["o"]].tobytes() == want.tobytes()
 
 
@@ -372,7 +331,7 @@ def test_a_view_with_the_graph_s_strides_is_used_as_it_is(dense):
     sdpa, plan = dense
     pack = sdpa.pack(scale=0.5)
     want = expected(sdpa, plan, pack)
-    # The graph's memory order is [B, S, H, D]: give logical views of it, and a part of a larger one.
+    # The graph's memory order is [B, S, H, D]: logical views of it, each a part of a larger array.
     views = {}
     for role in ("q", "k", "v", "o"):
         large = aligned((3 * BATCH * ROWS * HEADS * DEPTH,))
@@ -450,9 +409,11 @@ def test_a_bool_arrives_where_one_is_due(value, delivered):
         (DataType.INT32, 0.5, "expected an integer for INT32"),
         (DataType.INT32, np.float32(1), "expected an integer for INT32"),
         (DataType.FLOAT, True, "expected a number for FLOAT"),
+        (DataType.FLOAT, np.bool_(True), "expected a number for FLOAT"),
+        (DataType.INT32, np.bool_(True), "expected a"),
         (DataType.FLOAT, "0.5", "'scale'"),
         (DataType.FLOAT, None, "null pointer"),
-        (DataType.FLOAT, np.float64([0.5]), "expected FLOAT"),
+        (DataType.FLOAT, np.array([0.5]), "expected FLOAT"),
         (DataType.FLOAT, np.zeros(0, np.float32), "empty array"),
     ],
     ids=str,
@@ -465,16 +426,31 @@ def test_a_number_that_does_not_fit_is_refused(data_type, value, words):
         plan.execute(pack)
 
 
+@pytest.mark.parametrize("value", [1, 0.5, np.float32(0.5), np.int64(7)], ids=repr)
+def test_no_number_is_taken_for_a_bool(value):
+    load("fake_1_4_0")
+    sdpa = small(scale=0.5, seed=runtime(DataType.BOOLEAN).set_name("seed"))
+    plan = sdpa.graph.build(engine=FAKE)
+    pack = sdpa.pack(seed=value)
+    with refused(pack, sdpa.tensors["o"], "'seed'", "expected a bool"):
+        plan.execute(pack)
+
+
 def test_a_host_scalar_needs_no_more_than_its_type_s_alignment():
     load("fake_1_4_0")
     sdpa = small(scale=runtime())
     plan = sdpa.graph.build(engine=FAKE)
     array = aligned((1,), offset=4)
     array[0] = 2.5
-    for given in (array, OnlyDLPack(array, versioned=True), LikeTorch(array), array.ctypes.data):
-        if isinstance(given, int):
-            continue  # a plain int is a number where a scalar is due
+    for given in (
+        array,
+        array[0:].reshape(()),
+        OnlyDLPack(array, versioned=True),
+        LikeTorch(array),
+    ):
         assert (sdpa.run(plan, scale=given) == 2.5).all()
+    # A plain int is a number where a scalar is due, not an address.
+    assert (sdpa.run(plan, scale=7) == 7).all()
 
 
 def test_a_device_scalar_is_refused_where_a_host_scalar_is_due(dense):

@@ -2,6 +2,7 @@
 
 #include <pybind11/numpy.h>
 
+#include <bit>
 #include <cstring>
 #include <limits>
 
@@ -29,6 +30,10 @@ DataType type_of_name(const std::string& name) {
 }
 
 DataType type_of_dtype(const py::dtype& dtype, std::string& name) {
+    if (dtype.byteorder() == (std::endian::native == std::endian::little ? '>' : '<')) {
+        name = std::string(py::str(dtype.attr("name"))) + " of swapped bytes";
+        return DataType::NOT_SET;
+    }
     switch (dtype.num()) {  // the common ones without asking for their names
         case py::detail::npy_api::NPY_FLOAT_: name = "float32"; return DataType::FLOAT;
         case py::detail::npy_api::NPY_DOUBLE_: name = "float64"; return DataType::DOUBLE;
@@ -50,9 +55,15 @@ void measure(ArrayInfo& array, int64_t item_bytes, const std::string& what) {
         if (array.shape[i] > 1 && array.strides[i] < 0) {
             invalid(what, " got an array with a negative stride, expected none");
         }
-        last += (array.shape[i] - 1) * array.strides[i];
+        int64_t step = 0;
+        if (__builtin_mul_overflow(array.shape[i] - 1, array.strides[i], &step) ||
+            __builtin_add_overflow(last, step, &last)) {
+            invalid(what, " got an array whose shape and strides reach beyond 2^63 elements");
+        }
     }
-    array.extent_bytes = (last + 1) * item_bytes;
+    if (__builtin_mul_overflow(last + 1, item_bytes, &array.extent_bytes)) {
+        invalid(what, " got an array of more than 2^63 bytes");
+    }
 }
 
 ArrayInfo read_numpy(const py::array& source, const std::string& what) {
@@ -204,22 +215,29 @@ void* pointer_of(py::handle object, const std::string& what, int64_t& extent_byt
     return reinterpret_cast<void*>(static_cast<uintptr_t>(address));
 }
 
+int64_t uid_of_key(py::handle key, const char* where) {
+    if (py::isinstance<TensorAttributes>(key)) {
+        const auto& tensor = key.cast<const TensorAttributes&>();
+        if (!tensor.has_uid()) {
+            invalid(where, ": ", tensor.label(), " is no tensor of the plan's graph");
+        }
+        return tensor.get_uid();
+    }
+    const auto text = [&] { return std::string(py::repr(key)); };
+    if (PyBool_Check(key.ptr()) || !PyIndex_Check(key.ptr())) {
+        invalid(where, ": key ", text(), ", expected a TensorAttributes or its uid");
+    }
+    const py::object index = py::reinterpret_steal<py::object>(PyNumber_Index(key.ptr()));
+    int overflow = 0;
+    const long long uid = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
+    if (overflow != 0) invalid(where, ": uid ", text(), " is no tensor of the plan's graph");
+    return uid;
+}
+
 PackReader::PackReader(const ExecutionPlan& plan, const py::dict& pack) : plan_(plan) {
     bindings_.reserve(pack.size());
     for (const auto& [key, value] : pack) {
-        int64_t uid = 0;
-        if (py::isinstance<TensorAttributes>(key)) {
-            const auto& tensor = key.cast<const TensorAttributes&>();
-            if (!tensor.has_uid()) {
-                invalid("variant pack: ", tensor.label(), " is no tensor of the plan's graph");
-            }
-            uid = tensor.get_uid();
-        } else if (!PyBool_Check(key.ptr()) && PyIndex_Check(key.ptr())) {
-            uid = py::int_(py::reinterpret_borrow<py::object>(key)).cast<int64_t>();
-        } else {
-            invalid("variant pack: key ", std::string(py::repr(key)),
-                    ", expected a TensorAttributes or its uid");
-        }
+        const int64_t uid = uid_of_key(key, "variant pack");
         const PlanTensor* tensor = plan.find(uid);
         if (!tensor) invalid("variant pack: uid ", uid, " is no tensor of the plan's graph");
         if (!tensor->has_value) add(*tensor, value);  // of a baked value: inert, unchecked

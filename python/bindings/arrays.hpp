@@ -58,6 +58,9 @@ struct ExecuteCall {
 
 void execute_with_handle(const ExecutionPlan& plan, hipdnnHandle* handle, const ExecuteCall& call);
 
+// The uid that a key of a variant pack or of overrides means; throws for anything else.
+int64_t uid_of_key(py::handle key, const char* where);
+
 // A device pointer: None, an int, or an array.
 void* pointer_of(py::handle object, const std::string& what, int64_t& extent_bytes);
 

@@ -27,6 +27,12 @@ inline void raise_if_bad(const Error& error) {
     if (error.is_bad()) throw Exception(error.code, error.err_msg);
 }
 
+// Text of C++: names come from files and may be no UTF-8, which must not hide what is to be said.
+inline py::str to_text(std::string_view text) {
+    return py::reinterpret_steal<py::str>(
+        PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+}
+
 // Borrowed: lives as long as the bytes object.
 inline std::span<const uint8_t> to_span(const py::bytes& data) {
     const std::string_view text = data;

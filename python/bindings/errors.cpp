@@ -24,7 +24,7 @@ void bind_errors(py::module_&) {
         } catch (const Exception& e) {
             const py::object type =
                 py::module_::import("raggeddnn.errors").attr(class_of(e.code()));
-            py::object error = type(py::str(e.what(), std::string(e.what()).size()));
+            py::object error = type(to_text(e.what()));
             error.attr("status") = to_string(e.code());
             PyErr_SetObject(type.ptr(), error.ptr());
         }

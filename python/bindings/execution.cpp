@@ -14,6 +14,12 @@ namespace {
 
 using backend::PluginRegistry;
 
+// A getter of a string that comes from a plugin.
+template <class T>
+auto text_member(std::string T::* member) {
+    return [member](const T& object) { return to_text(object.*member); };
+}
+
 // One row of raggeddnn.engines().
 struct EngineRow {
     std::string name;
@@ -61,10 +67,7 @@ std::vector<ShapeOverride> read_overrides(const std::optional<py::dict>& overrid
     for (const auto& [key, value] : *overrides) {
         const auto [dims, strides] =
             value.cast<std::pair<std::vector<int64_t>, std::vector<int64_t>>>();
-        const int64_t uid = py::isinstance<TensorAttributes>(key)
-                                ? key.cast<const TensorAttributes&>().get_uid()
-                                : key.cast<int64_t>();
-        result.push_back({uid, dims, strides});
+        result.push_back({uid_of_key(key, "overrides"), dims, strides});
     }
     return result;
 }
@@ -140,24 +143,28 @@ void bind_execution(py::module_& m) {
             [](hipdnnHandle& h, py::object stream) { h.set_stream(stream_pointer(stream)); });
 
     py::class_<EngineRow>(m, "EngineInfo", "An engine, or a plugin file that could not be loaded.")
-        .def_readonly("name", &EngineRow::name)
+        .def_property_readonly("name", text_member(&EngineRow::name))
         .def_readonly("id", &EngineRow::id, "64-bit FNV-1a of the name; None if not loaded.")
-        .def_readonly("plugin", &EngineRow::plugin)
-        .def_readonly("version", &EngineRow::version)
-        .def_readonly("api_version", &EngineRow::api_version)
-        .def_readonly("device", &EngineRow::device, "Where its buffers live; empty: unstated.")
+        .def_property_readonly("plugin", text_member(&EngineRow::plugin))
+        .def_property_readonly("version", text_member(&EngineRow::version))
+        .def_property_readonly("api_version", text_member(&EngineRow::api_version))
+        .def_property_readonly("device", text_member(&EngineRow::device),
+                               "Where its buffers live; empty: unstated.")
         .def_readonly("available", &EngineRow::available)
-        .def_readonly("reason", &EngineRow::reason, "Why it is not available.")
+        .def_property_readonly("reason", text_member(&EngineRow::reason),
+                               "Why it is not available.")
         .def("__repr__", [](const EngineRow& row) {
-            return message("<EngineInfo ", row.name, row.available ? "" : ": " + row.reason, ">");
+            return to_text(
+                message("<EngineInfo ", row.name, row.available ? "" : ": " + row.reason, ">"));
         });
 
     py::class_<Verdict>(m, "Verdict", "What is said of one engine about one graph.")
-        .def_readonly("engine", &Verdict::engine)
-        .def_readonly("plugin", &Verdict::plugin)
-        .def_readonly("api_version", &Verdict::api_version)
+        .def_property_readonly("engine", text_member(&Verdict::engine))
+        .def_property_readonly("plugin", text_member(&Verdict::plugin))
+        .def_property_readonly("api_version", text_member(&Verdict::api_version))
         .def_readonly("applicable", &Verdict::applicable)
-        .def_readonly("reason", &Verdict::reason, "Why not; of an applicable engine, remarks.")
+        .def_property_readonly("reason", text_member(&Verdict::reason),
+                               "Why not; of an applicable engine, remarks.")
         .def("__repr__", [](const Verdict& v) {
             return message("<Verdict ", v.engine, ": ",
                            v.applicable ? "applicable" : "not applicable",

@@ -139,7 +139,7 @@ void bind_construction(py::class_<Graph>& c) {
           py::arg("name") = "", py::arg("io_data_type") = DataType::BFLOAT16,
           py::arg("intermediate_data_type") = DataType::FLOAT,
           py::arg("compute_data_type") = DataType::FLOAT);
-    c.def_property_readonly("name", &Graph::get_name);
+    c.def_property_readonly("name", [](const Graph& g) { return to_text(g.get_name()); });
     c.def("set_runtime_default_override", &Graph::set_runtime_default_override, py::arg("value"),
           py::return_value_policy::reference_internal,
           "True: a variant-pack entry overrides a runtime default. False (default): it is inert.");
@@ -242,7 +242,8 @@ void bind_use(py::class_<Graph>& c) {
         "JSON with hipDNN's keys. The graph is final from then on.");
     c.def_static(
         "from_json", [](std::string_view text) { return Graph::from_json(text); }, py::arg("text"),
-        "A graph from the JSON of to_json or of hipDNN; it can be built, not changed. Keys that are "
+        "A graph from the JSON of to_json or of hipDNN; it can be built, not changed. Keys that "
+        "are "
         "missing take their defaults. Raises InvalidValueError, naming the path, for damaged text, "
         "unknown keys and values out of range; NotSupportedError for a graph that needs a newer "
         "reader.");

@@ -148,7 +148,7 @@ void bind_tensor_attributes(py::module_& m) {
                      [](T& t, bool is_runtime) { t.set_is_pass_by_value(is_runtime); })),
           py::arg("is_pass_by_value"), "Sets the runtime flag and touches no value.");
 
-    c.def("get_name", &T::get_name);
+    c.def("get_name", [](const T& t) { return to_text(t.get_name()); });
     c.def("get_uid", [](const T& t) {
         if (!t.has_uid()) {
             fail(ErrorCode::ATTRIBUTE_NOT_SET, t.label(),
@@ -183,7 +183,7 @@ void bind_tensor_attributes(py::module_& m) {
     c.def(
         "validate", [](const T& t) { raise_if_bad(t.validate()); },
         "Raises InvalidValueError naming the tensor, got and expected.");
-    c.def("__repr__", &repr_of);
+    c.def("__repr__", [](const T& t) { return to_text(repr_of(t)); });
 }
 
 }  // namespace raggeddnn::python

@@ -31,6 +31,12 @@ void bind_types(py::module_& m) {
 
 namespace {
 
+bool is_python_or_numpy_bool(py::handle value) {
+    if (PyBool_Check(value.ptr())) return true;
+    return py::hasattr(value, "dtype") &&
+           std::string(py::str(value.attr("dtype").attr("name"))) == "bool";
+}
+
 // The data type that a Python or NumPy scalar suggests.
 DataType suggested_type(py::handle value, const std::string& what) {
     if (PyBool_Check(value.ptr())) return DataType::BOOLEAN;
@@ -76,8 +82,11 @@ int64_t integer_of(py::handle value, DataType type, int64_t low, int64_t high,
 }
 
 double real_of(py::handle value, DataType type, double largest, const std::string& what) {
-    const double number = PyFloat_AsDouble(value.ptr());
-    if (number == -1.0 && PyErr_Occurred()) {
+    const bool is_complex = PyComplex_Check(value.ptr()) ||
+                            (py::hasattr(value, "dtype") &&
+                             std::string(py::str(value.attr("dtype").attr("kind"))) == "c");
+    const double number = is_complex ? 0.0 : PyFloat_AsDouble(value.ptr());
+    if (is_complex || (number == -1.0 && PyErr_Occurred())) {
         PyErr_Clear();
         invalid(what, " got ", std::string(py::repr(value)), ", expected a number for ",
                 to_string(type));
@@ -100,7 +109,8 @@ Integer narrow_integer(py::handle value, DataType type, const std::string& what)
 TensorAttributes::ValueVariant scalar_from_python(py::handle value, DataType declared,
                                                   const std::string& what) {
     const DataType type = declared == DataType::NOT_SET ? suggested_type(value, what) : declared;
-    if (PyBool_Check(value.ptr()) && type != DataType::BOOLEAN) {
+    const bool is_bool = is_python_or_numpy_bool(value);
+    if (is_bool && type != DataType::BOOLEAN) {
         invalid(what, " got ", std::string(py::repr(value)), ", expected a number for ",
                 to_string(type));
     }
@@ -116,13 +126,10 @@ TensorAttributes::ValueVariant scalar_from_python(py::handle value, DataType dec
         case DataType::INT32: return narrow_integer<int32_t>(value, type, what);
         case DataType::INT64: return narrow_integer<int64_t>(value, type, what);
         case DataType::BOOLEAN: {
-            const int truth = PyObject_IsTrue(value.ptr());
-            const bool is_bool = PyBool_Check(value.ptr()) || py::hasattr(value, "dtype");
-            if (truth < 0 || !is_bool) {
-                PyErr_Clear();
+            if (!is_bool) {
                 invalid(what, " got ", std::string(py::repr(value)), ", expected a bool");
             }
-            return truth != 0;
+            return PyObject_IsTrue(value.ptr()) == 1;
         }
         default:
             invalid(what, " is a scalar of type ", to_string(type),

@@ -142,8 +142,6 @@ void check_scalar_refusals(const Driver& d) {
 
 void check_graph_refusals(const Driver& d) {
     const std::pair<Change, const char*> cases[] = {
-        {[&](Problem& p) { p.graph.is_override_shape_enabled = true; },
-         "override shapes are enabled"},
         {[&](Problem& p) { p.graph.is_runtime_default_override_enabled = true; },
          "overriding runtime"},
         {[&](Problem& p) { p.graph.compute_data_type = rs::DataType::HALF; },

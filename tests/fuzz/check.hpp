@@ -36,10 +36,10 @@ void refuse_or_run(const Body& body) {
     }
 }
 
-template <class Pack, class Tree>
-std::vector<uint8_t> packed(Pack pack, const Tree& tree) {
+template <class Root>
+std::vector<uint8_t> packed(const typename Root::NativeTableType& tree) {
     flatbuffers::FlatBufferBuilder builder;
-    builder.Finish(pack(builder, &tree, nullptr));
+    builder.Finish(Root::Pack(builder, &tree));
     return {builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize()};
 }
 
@@ -52,7 +52,7 @@ inline void round_trip_graph(std::span<const uint8_t> bytes) {
     const std::string json = graph_to_json(blob.graph());
 
     const std::unique_ptr<GraphT> tree(blob.graph().UnPack());
-    const GraphBlob repacked = GraphBlob::read(packed(CreateGraph, *tree));
+    const GraphBlob repacked = GraphBlob::read(packed<Graph>(*tree));
     check_same(graph_to_json(repacked.graph()), json, "unpacking and packing");
 
     const GraphBlob from_json = GraphBlob::read(graph_bytes_from_json(json));
@@ -65,7 +65,7 @@ inline void round_trip_plan(std::span<const uint8_t> bytes) {
     const std::string json = plan_to_json(blob.plan());
 
     const std::unique_ptr<SerializedExecutionPlanT> tree(blob.plan().UnPack());
-    const PlanBlob repacked = PlanBlob::read(packed(CreateSerializedExecutionPlan, *tree));
+    const PlanBlob repacked = PlanBlob::read(packed<SerializedExecutionPlan>(*tree));
     check_same(plan_to_json(repacked.plan()), json, "unpacking and packing");
 
     const PlanBlob from_json = PlanBlob::read(plan_bytes_from_json(json));

@@ -8,13 +8,13 @@ using namespace raggeddnn::schema;
 void read_engine_config(std::span<const uint8_t> bytes) {
     const EngineConfigBlob blob = EngineConfigBlob::read(bytes);
     const std::unique_ptr<EngineConfigT> tree(blob.config().UnPack());
-    EngineConfigBlob::read(fuzz::packed(CreateEngineConfig, *tree));
+    EngineConfigBlob::read(fuzz::packed<EngineConfig>(*tree));
 }
 
 void read_engine_details(std::span<const uint8_t> bytes) {
     const EngineDetailsBlob blob = EngineDetailsBlob::read(bytes);
     const std::unique_ptr<EngineDetailsT> tree(blob.details().UnPack());
-    EngineDetailsBlob::read(fuzz::packed(CreateEngineDetails, *tree));
+    EngineDetailsBlob::read(fuzz::packed<EngineDetails>(*tree));
 }
 
 }  // namespace

@@ -9,6 +9,8 @@
  * Of scalars of 16 bits in the pack it takes the bit pattern as the number.
  *
  * A source file defines FAKE_ENGINE, and what else it wants otherwise, then includes this file. */
+#pragma once
+
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,8 +42,8 @@
 #ifndef FAKE_ENGINE_ID
 #define FAKE_ENGINE_ID fnv1a(FAKE_ENGINE)
 #endif
-/* Undefined, these leave the optional symbols out: FAKE_API_VERSION, FAKE_OVERRIDES, FAKE_PRIORITY
- * (with FAKE_DEVICE). FAKE_LACKS_SET_STREAM leaves a required one out. */
+/* Undefined, these leave the optional symbols out: FAKE_API_VERSION, FAKE_OVERRIDES, FAKE_SAVES,
+ * FAKE_PRIORITY (with FAKE_DEVICE). FAKE_LACKS_SET_STREAM leaves a required one out. */
 #ifndef FAKE_DEVICE
 #define FAKE_DEVICE "cpu"
 #endif
@@ -409,6 +411,47 @@ FAKE_API hipdnnPluginStatus_t hipdnnEnginePluginExecuteOpGraphWithOverrides(
     const int64_t* const* shapes, const int64_t* const* strides) {
     (void)override_count, (void)uids, (void)lengths, (void)shapes, (void)strides;
     return hipdnnEnginePluginExecuteOpGraph(handle, context, workspace, buffers, buffer_count);
+}
+#endif
+
+#ifdef FAKE_SAVES
+/* The payload: its version, then the context, in which the runtime scalars are known. */
+enum { PAYLOAD_VERSION = 1 };
+
+FAKE_API hipdnnPluginStatus_t hipdnnEnginePluginSerializeExecutionContextWithEngineId(
+    hipdnnEnginePluginHandle_t handle, int64_t engine_id,
+    hipdnnEnginePluginExecutionContext_t context, hipdnnPluginConstData_t* data) {
+    (void)handle, (void)engine_id;
+    const uint32_t version = PAYLOAD_VERSION;
+    uint8_t* bytes = (uint8_t*)malloc(sizeof(version) + sizeof(*context));
+    if (!bytes) return HIPDNN_PLUGIN_STATUS_ALLOC_FAILED;
+    memcpy(bytes, &version, sizeof(version));
+    memcpy(bytes + sizeof(version), context, sizeof(*context));
+    data->ptr = bytes;
+    data->size = sizeof(version) + sizeof(*context);
+    return HIPDNN_PLUGIN_STATUS_SUCCESS;
+}
+
+FAKE_API hipdnnPluginStatus_t hipdnnEnginePluginDestroySerializedExecutionContext(
+    hipdnnEnginePluginHandle_t handle, hipdnnPluginConstData_t* data) {
+    (void)handle;
+    free((void*)data->ptr);
+    return HIPDNN_PLUGIN_STATUS_SUCCESS;
+}
+
+FAKE_API hipdnnPluginStatus_t hipdnnEnginePluginCreateExecutionContextFromSerialized(
+    hipdnnEnginePluginHandle_t handle, const hipdnnPluginConstData_t* data,
+    hipdnnEnginePluginExecutionContext_t* context) {
+    (void)handle;
+    if (data->size != sizeof(uint32_t) + sizeof(**context) ||
+        read_u32((const uint8_t*)data->ptr) != PAYLOAD_VERSION) {
+        return fail_with(HIPDNN_PLUGIN_STATUS_INVALID_VALUE,
+                         FAKE_ENGINE ": the payload is not of version 1");
+    }
+    *context = (hipdnnEnginePluginExecutionContext_t)malloc(sizeof(**context));
+    if (!*context) return HIPDNN_PLUGIN_STATUS_ALLOC_FAILED;
+    memcpy(*context, (const uint8_t*)data->ptr + sizeof(uint32_t), sizeof(**context));
+    return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 #endif
 

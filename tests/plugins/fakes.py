@@ -1,4 +1,5 @@
-"""Small attention graphs for the fake providers of this folder, and ways to load and run them.
+"""Small attention graphs for the fake providers of this folder, ways to load and run them, arrays
+of other libraries than NumPy, and a look into serialized bytes.
 
 A fake takes graphs whose name begins with "fake" and fills o with the scale that it got, so a test
 sees in o which engine ran and what was delivered to it.
@@ -7,6 +8,7 @@ sees in o which engine ran and what was delivered to it.
 from __future__ import annotations
 
 import os
+import struct
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -132,9 +134,67 @@ def verdicts(graph: rd.Graph, handle: rd.Handle | None = None) -> dict[str, rd.V
     return {verdict.engine: verdict for verdict in graph.explain(handle)}
 
 
+def aligned(shape: tuple[int, ...], dtype: Any = np.float32, offset: int = 0) -> Any:
+    """Zeros at `offset` bytes past a multiple of 64."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    raw = np.zeros(size + 128, np.uint8)
+    start = (-raw.ctypes.data) % 64 + offset
+    return raw[start : start + size].view(dtype).reshape(shape)
+
+
+class OnlyDLPack:
+    """An array that offers nothing but DLPack, of version 1 or of the time before."""
+
+    def __init__(self, array: Any, *, versioned: bool) -> None:
+        self.array, self.versioned = array, versioned
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        if not self.versioned:
+            if options:
+                raise TypeError("__dlpack__() got an unexpected keyword argument 'max_version'")
+            return self.array.__dlpack__()
+        assert options["max_version"][0] >= 1
+        return self.array.__dlpack__(**options)
+
+
+class LikeTorch:
+    """The part of a tensor of PyTorch that is looked at."""
+
+    class Device:
+        def __init__(self, kind: str) -> None:
+            self.type = kind
+
+    def __init__(self, array: Any, device: str = "cpu", dtype: str = "torch.float32") -> None:
+        self.array, self.device, self.dtype = array, self.Device(device), dtype
+        self.shape = array.shape
+
+    def data_ptr(self) -> int:
+        return int(self.array.ctypes.data)
+
+    def stride(self) -> tuple[int, ...]:
+        return tuple(s // self.array.itemsize for s in self.array.strides)
+
+    def element_size(self) -> int:
+        return int(self.array.itemsize)
+
+
+def root_field(data: bytes, slot: int) -> int | None:
+    """Where a slot of the root table lies in the bytes, or None; read by hand."""
+    table = struct.unpack_from("<I", data)[0]
+    vtable = table - struct.unpack_from("<i", data, table)[0]
+    size = struct.unpack_from("<H", data, vtable)[0]
+    if 4 + 2 * slot + 2 > size:
+        return None
+    offset = struct.unpack_from("<H", data, vtable + 4 + 2 * slot)[0]
+    return table + offset if offset else None
+
+
 def python(code: str, **environ: str) -> str:
     """Standard output of a fresh interpreter that runs `code`."""
-    environment = {k: v for k, v in os.environ.items() if k != "RAGGEDDNN_PLUGIN_PATH"}
+    environment = {k: v for k, v in os.environ.items() if "PLUGIN" not in k}
     done = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,

@@ -1,13 +1,14 @@
-/* The C API of the backend: hipDNN's, name for name and number for number, so that a program written
- * for hipDNN links against libraggeddnn.so unchanged.
+/* The C API of the backend: hipDNN's, name for name and number for number, so that a program
+ * written for hipDNN links against libraggeddnn.so unchanged.
  *
  * Everything is a descriptor. Create one, set its attributes, finalize it, hand it to the next:
  *
  *   tensors -> operations -> operation graph -> engine heuristics -> engine configuration
  *           -> execution plan, which hipdnnBackendExecute runs with a variant pack
  *
- * Every function returns a status; hipdnnGetLastErrorString has the sentence behind the last failure
- * of the calling thread. Descriptors may be used from several threads, one thread at a time each.
+ * Every function returns a status; hipdnnGetLastErrorString has the sentence behind the last
+ * failure of the calling thread. Descriptors may be used from several threads, one thread at a time
+ * each.
  *
  * Needs no GPU headers. Numbers marked "unverified" could not be checked against hipDNN's headers.
  */
@@ -32,8 +33,8 @@ extern "C" {
 
 /* ---- handles ---- */
 
-/* A handle's device is "cpu", unless the environment variable RAGGEDDNN_DEVICE says "hip" or "cuda".
- * Plugins are loaded at the latest here. A handle is used by one thread at a time. */
+/* A handle's device is "cpu", unless the environment variable RAGGEDDNN_DEVICE says "hip" or
+ * "cuda". Plugins are loaded at the latest here. A handle is used by one thread at a time. */
 HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnCreate(hipdnnHandle_t* handle);
 HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnDestroy(hipdnnHandle_t handle);
 HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnSetStream(hipdnnHandle_t handle, hipStream_t stream);
@@ -51,28 +52,32 @@ hipdnnBackendDestroyDescriptor(hipdnnBackendDescriptor_t descriptor);
  * contradict each other, or when it is final already. */
 HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnBackendFinalize(hipdnnBackendDescriptor_t descriptor);
 
-/* Copies `element_count` elements in. NOT_INITIALIZED once final; NOT_SUPPORTED for an attribute that
- * the descriptor lacks or that is read-only; BAD_PARAM for a wrong type, count or value;
+/* Copies `element_count` elements in. NOT_INITIALIZED once final; NOT_SUPPORTED for an attribute
+ * that the descriptor lacks or that is read-only; BAD_PARAM for a wrong type, count or value;
  * BAD_PARAM_NULL_POINTER; BAD_PARAM_NOT_FINALIZED for a descriptor that must be final first. */
-HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnBackendSetAttribute(
-    hipdnnBackendDescriptor_t descriptor, hipdnnBackendAttributeName_t name,
-    hipdnnBackendAttributeType_t type, int64_t element_count, const void* elements);
+HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnBackendSetAttribute(hipdnnBackendDescriptor_t descriptor,
+                                                               hipdnnBackendAttributeName_t name,
+                                                               hipdnnBackendAttributeType_t type,
+                                                               int64_t element_count,
+                                                               const void* elements);
 
 /* Copies up to `requested_count` elements out and writes to `*element_count` how many. With
  * `requested_count` 0 or `elements` null it writes how many there are. `element_count` may be null
  * when elements are asked for. An optional attribute that is not set has 0 elements; a text counts
  * its terminator.
  *
- * Before finalization: BAD_PARAM_NOT_FINALIZED for engine heuristics, NOT_INITIALIZED for the others,
- * except operation graphs, which answer at any time.
+ * Before finalization: BAD_PARAM_NOT_FINALIZED for engine heuristics, NOT_INITIALIZED for the
+ * others, except operation graphs, which answer at any time.
  *
  * An element that is a descriptor is a new reference, which the caller destroys. The results of
  * engine heuristics are different: the caller passes engine configuration descriptors, which become
  * the results (still to be finalized); null elements are replaced by new ones. */
-HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnBackendGetAttribute(
-    hipdnnBackendDescriptor_t descriptor, hipdnnBackendAttributeName_t name,
-    hipdnnBackendAttributeType_t type, int64_t requested_count, int64_t* element_count,
-    void* elements);
+HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnBackendGetAttribute(hipdnnBackendDescriptor_t descriptor,
+                                                               hipdnnBackendAttributeName_t name,
+                                                               hipdnnBackendAttributeType_t type,
+                                                               int64_t requested_count,
+                                                               int64_t* element_count,
+                                                               void* elements);
 
 /* Both descriptors must be final. Nothing is written when a check of the variant pack fails. */
 HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnBackendExecute(hipdnnHandle_t handle,
@@ -83,7 +88,8 @@ HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnBackendExecute(hipdnnHandle_t handle,
 
 /* A static text. */
 HIPDNN_BACKEND_EXPORT const char* hipdnnGetErrorString(hipdnnStatus_t status);
-/* The calling thread's last error, cut to `max_size` bytes with its terminator. The first clears it. */
+/* The calling thread's last error, cut to `max_size` bytes with its terminator. The first clears
+ * it. */
 HIPDNN_BACKEND_EXPORT void hipdnnGetLastErrorString(char* message, size_t max_size);
 HIPDNN_BACKEND_EXPORT void hipdnnPeekLastErrorString_ext(char* message, size_t max_size);
 
@@ -92,7 +98,8 @@ HIPDNN_BACKEND_EXPORT void hipdnnPeekLastErrorString_ext(char* message, size_t m
  * Every getter follows the two-call pattern: with a null buffer it only writes the size needed;
  * with a buffer that is too small it answers BAD_PARAM_SIZE_INSUFFICIENT. */
 
-/* `bytes`: a graph, or a container that holds one. The graph is to be given a handle and finalized. */
+/* `bytes`: a graph, or a container that holds one. The graph is to be given a handle and finalized.
+ */
 HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnBackendCreateAndDeserializeGraph_ext(
     hipdnnBackendDescriptor_t* descriptor, const uint8_t* bytes, size_t byte_size);
 /* Of an operation graph, final or not. */
@@ -115,8 +122,9 @@ HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnBackendCreateAndDeserializeExecutionP
 HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnBackendGetSerializedBinaryGraphAndPlan_ext(
     hipdnnBackendDescriptor_t graph, hipdnnBackendDescriptor_t execution_plan, size_t capacity,
     size_t* byte_size, uint8_t* bytes);
-/* Which hipdnnSerializedContentFlags_t the bytes hold. What is neither a container nor a plan counts
- * as a graph: deserializing it tells. hipDNN says "graph" of a plan without its container as well. */
+/* Which hipdnnSerializedContentFlags_t the bytes hold. What is neither a container nor a plan
+ * counts as a graph: deserializing it tells. hipDNN says "graph" of a plan without its container as
+ * well. */
 HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnBackendGetSerializedBinaryContents_ext(
     const uint8_t* bytes, size_t byte_size, int* content_flags);
 
@@ -141,11 +149,10 @@ HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnGetLoadedEnginePluginPaths_ext(hipdnn
 HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnGetEngineCount_ext(hipdnnHandle_t handle,
                                                               size_t* engine_count);
 /* Engines are sorted by name. With any text buffer null, all lengths needed are written instead. */
-HIPDNN_BACKEND_EXPORT hipdnnStatus_t
-hipdnnGetEngineInfo_ext(hipdnnHandle_t handle, size_t engine_index, int64_t* engine_id,
-                        char* engine_name, size_t* engine_name_length, char* plugin_name,
-                        size_t* plugin_name_length, char* version, size_t* version_length,
-                        char* type, size_t* type_length);
+HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnGetEngineInfo_ext(
+    hipdnnHandle_t handle, size_t engine_index, int64_t* engine_id, char* engine_name,
+    size_t* engine_name_length, char* plugin_name, size_t* plugin_name_length, char* version,
+    size_t* version_length, char* type, size_t* type_length);
 /* NOT_SUPPORTED for a name that no loaded engine has. */
 HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnGetEngineIdByName_ext(hipdnnHandle_t handle,
                                                                  const char* engine_name,
@@ -155,17 +162,16 @@ HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnGetHeuristicPolicyCount_ext(hipdnnHan
                                                                        size_t* policy_count);
 HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnGetHeuristicPolicyInfo_ext(
     hipdnnHandle_t handle, size_t policy_index, int64_t* policy_id, char* policy_name,
-    size_t* policy_name_length, char* plugin_name, size_t* plugin_name_length,
-    char* plugin_version, size_t* plugin_version_length, char* api_version,
-    size_t* api_version_length);
+    size_t* policy_name_length, char* plugin_name, size_t* plugin_name_length, char* plugin_version,
+    size_t* plugin_version_length, char* api_version, size_t* api_version_length);
 
 /* ---- logging ---- */
 
 /* Adds a line to the log. */
 HIPDNN_BACKEND_EXPORT void hipdnnLoggingCallback_ext(hipdnnSeverity_t severity, const char* text);
-/* Adds, changes, or (HIPDNN_SEV_OFF) removes the callback with this `user_handle`, which must not be
- * null. While callbacks exist, they take the lines instead of stderr. Both modes call on the thread
- * that logs. */
+/* Adds, changes, or (HIPDNN_SEV_OFF) removes the callback with this `user_handle`, which must not
+ * be null. While callbacks exist, they take the lines instead of stderr. Both modes call on the
+ * thread that logs. */
 HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnSetUserLogCallback_ext(
     hipdnnUserLogCallback_t callback, hipdnnSeverity_t min_level, hipdnnLogCallbackMode_t mode,
     hipdnnUserLogCallbackHandle_t user_handle);

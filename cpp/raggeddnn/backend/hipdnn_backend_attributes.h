@@ -334,8 +334,8 @@ typedef enum {
     HIPDNN_ATTR_OPERATION_TYPE_EXT = 60200,
     HIPDNN_ATTR_OPERATION_NAME_EXT = 60300,
 
-    /* Ours, unknown to hipDNN: the gradient of stats, an input of attention's backward pass; and whether a
-     * variant pack's entry overrides the default of a runtime scalar */
+    /* Ours, unknown to hipDNN: the gradient of stats, an input of attention's backward pass; and
+     * whether a variant pack's entry overrides the default of a runtime scalar */
     HIPDNN_ATTR_OPERATION_SDPA_BWD_DSTATS_RAGGEDDNN = 70000,
     HIPDNN_ATTR_OPERATIONGRAPH_IS_RUNTIME_DEFAULT_OVERRIDE_ENABLED_RAGGEDDNN = 70001
 } hipdnnBackendAttributeName_t;

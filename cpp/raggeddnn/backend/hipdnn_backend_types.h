@@ -1,4 +1,5 @@
-/* Types of the C API except attribute names; included by hipdnn_backend.h. All numbers are hipDNN's. */
+/* Types of the C API except attribute names; included by hipdnn_backend.h. All numbers are
+ * hipDNN's. */
 #ifndef RAGGEDDNN_BACKEND_HIPDNN_BACKEND_TYPES_H
 #define RAGGEDDNN_BACKEND_HIPDNN_BACKEND_TYPES_H
 
@@ -98,10 +99,10 @@ typedef enum {
     HIPDNN_TYPE_NORM_FWD_PHASE = 22, /* hipdnnNormFwdPhase_t */
     HIPDNN_TYPE_RNG_DISTRIBUTION = 23,
     HIPDNN_TYPE_CONVOLUTION_MODE = 24,
-    HIPDNN_TYPE_POINTWISE_MODE = 25,           /* hipdnnPointwiseMode_t */
-    HIPDNN_TYPE_DIAGONAL_ALIGNMENT = 26,       /* hipdnnDiagonalAlignment_t */
-    HIPDNN_TYPE_ATTENTION_IMPLEMENTATION = 27, /* hipdnnAttentionImplementation_t */
-    HIPDNN_TYPE_REDUCTION_MODE = 28,           /* hipdnnReductionMode_t */
+    HIPDNN_TYPE_POINTWISE_MODE = 25,                /* hipdnnPointwiseMode_t */
+    HIPDNN_TYPE_DIAGONAL_ALIGNMENT = 26,            /* hipdnnDiagonalAlignment_t */
+    HIPDNN_TYPE_ATTENTION_IMPLEMENTATION = 27,      /* hipdnnAttentionImplementation_t */
+    HIPDNN_TYPE_REDUCTION_MODE = 28,                /* hipdnnReductionMode_t */
     HIPDNN_TYPE_FLATBUFFER_DATA_STRUCT_EXT = 10000, /* hipdnnBackendFlatbufferData_t */
     HIPDNN_TYPE_OPERATION_TYPE_EXT = 10001,         /* hipdnnOperationType_ext_t */
 

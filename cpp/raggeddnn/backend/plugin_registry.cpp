@@ -125,6 +125,15 @@ void PluginRegistry::add_path(const std::string& path) {
     if (std::find(paths_.begin(), paths_.end(), path) == paths_.end()) paths_.push_back(path);
 }
 
+void PluginRegistry::forget_all() {
+    const std::lock_guard lock(mutex_);
+    defaults_loaded_ = true;
+    paths_.clear();
+    entries_.clear();
+    engines_.clear();
+    taken_ids_.clear();
+}
+
 std::vector<PluginEntry> PluginRegistry::plugins() {
     const std::lock_guard lock(mutex_);
     load_defaults();

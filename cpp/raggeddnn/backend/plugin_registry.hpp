@@ -33,6 +33,9 @@ public:
     // are listed with their reason.
     void add_path(const std::string& path);
 
+    // As if nothing had been added and there were no default folders; what is in use stays loaded.
+    void forget_all();
+
     std::vector<PluginEntry> plugins();
     std::vector<LoadedEngine> engines();
     // Folders and files in the order in which they are searched.

@@ -33,10 +33,10 @@ RuntimeDefault default_of(const schema::TensorAttributes& t) {
         case schema::TensorValue::Int64Value: store(d, t.value_as_Int64Value()->value()); break;
         case schema::TensorValue::BoolValue: store(d, t.value_as_BoolValue()->value()); break;
         default:
-            invalid(
-                schema::TensorView(&t).label(),
-                " has a runtime default of a type that has no "
-                "runtime scalars, expected DOUBLE, FLOAT, HALF, BFLOAT16, INT32, INT64 or BOOLEAN");
+            invalid(schema::TensorView(&t).label(),
+                    " has a runtime default of a type that has no "
+                    "runtime scalars, expected ",
+                    RUNTIME_SCALAR_TYPES);
     }
     return d;
 }

@@ -57,7 +57,13 @@ PluginAnswer ask(const std::shared_ptr<const PluginLibrary>& library,
         ids.resize(count);
         answer.applicable = std::move(ids);
         const std::string fresh = library->last_error();
-        if (fresh != stale) read_reasons(*library, fresh, answer);
+        // A plugin may never clear its text. One that did not change is a reason only if it was one
+        // the last time, too.
+        static thread_local std::map<const PluginLibrary*, std::string> last_reasons;
+        std::string& last_reason = last_reasons[library.get()];
+        if (fresh == stale && fresh != last_reason) return answer;
+        last_reason = fresh;
+        read_reasons(*library, fresh, answer);
     } catch (const std::exception& e) {  // a failing plugin declines; the others are still asked
         answer.applicable.clear();
         answer.text = message("the plugin failed: ", e.what());
@@ -176,6 +182,23 @@ std::string verdict_lines(const std::vector<Candidate>& candidates) {
     return text.empty() ? "\n  (no engine is loaded)" : text;
 }
 
+std::vector<const Candidate*> ranked(const std::vector<Candidate>& candidates,
+                                     const schema::Graph& graph, const hipdnnHandle& handle) {
+    std::vector<const Candidate*> best_first;
+    for (const Candidate& c : candidates) {
+        if (c.verdict.applicable) best_first.push_back(&c);
+    }
+    const auto rank = [&](const Candidate& c) {
+        const bool is_preferred = graph.preferred_engine_id().has_value() &&
+                                  *graph.preferred_engine_id() == c.engine.info.id;
+        const bool is_at_home = c.engine.info.device == handle.device();
+        return std::tuple(is_preferred, is_at_home, c.engine.info.priority);
+    };
+    std::stable_sort(best_first.begin(), best_first.end(),
+                     [&](const Candidate* a, const Candidate* b) { return rank(*a) > rank(*b); });
+    return best_first;
+}
+
 const Candidate& choose(const std::vector<Candidate>& candidates, const schema::Graph& graph,
                         const hipdnnHandle& handle, const std::optional<std::string>& engine) {
     const std::string name = graph.name() ? graph.name()->str() : "";
@@ -194,21 +217,12 @@ const Candidate& choose(const std::vector<Candidate>& candidates, const schema::
         }
         return *asked;
     }
-    const Candidate* best = nullptr;
-    const auto rank = [&](const Candidate& c) {
-        const bool is_preferred = graph.preferred_engine_id().has_value() &&
-                                  *graph.preferred_engine_id() == c.engine.info.id;
-        const bool is_at_home = c.engine.info.device == handle.device();
-        return std::tuple(is_preferred, is_at_home, c.engine.info.priority);
-    };
-    for (const Candidate& c : candidates) {
-        if (c.verdict.applicable && (!best || rank(c) > rank(*best))) best = &c;
-    }
-    if (!best) {
+    const std::vector<const Candidate*> best_first = ranked(candidates, graph, handle);
+    if (best_first.empty()) {
         fail(ErrorCode::NOT_SUPPORTED, "graph '", name,
              "': no engine can run it:", verdict_lines(candidates));
     }
-    return *best;
+    return *best_first.front();
 }
 
 }  // namespace raggeddnn::backend

@@ -42,6 +42,11 @@ struct Candidate {
 // One candidate for each loaded engine, in load order.
 RAGGEDDNN_API std::vector<Candidate> examine(const schema::GraphBlob& graph, hipdnnHandle& handle);
 
+// The applicable candidates, best first: the graph's preferred engine, then those of the handle's
+// device, then by priority.
+std::vector<const Candidate*> ranked(const std::vector<Candidate>& candidates,
+                                     const schema::Graph& graph, const hipdnnHandle& handle);
+
 // The applicable candidate that the options ask for, else the preferred one, else the best. Throws
 // NOT_SUPPORTED with every engine's reason.
 const Candidate& choose(const std::vector<Candidate>& candidates, const schema::Graph& graph,

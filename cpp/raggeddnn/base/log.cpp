@@ -51,9 +51,14 @@ void set_log_sink(std::function<void(LogLevel, const std::string&)> value) {
 }
 
 void write_log(LogLevel l, const std::string& text) {
-    const std::lock_guard lock(sink_mutex);
-    if (sink()) {
-        sink()(l, text);
+    // Called without the lock: a sink may log, or be replaced, itself.
+    std::function<void(LogLevel, const std::string&)> current;
+    {
+        const std::lock_guard lock(sink_mutex);
+        current = sink();
+    }
+    if (current) {
+        current(l, text);
     } else {
         std::fprintf(stderr, "[raggeddnn %s] %s\n", name_of(l), text.c_str());
     }

@@ -75,6 +75,16 @@ DataType Graph::get_compute_data_type() const {
     return schema::from_wire(table_.compute_data_type);
 }
 
+Graph::Geometry Graph::geometry_of(const schema::TensorAttributesT& table) {
+    return {table.dims, table.strides, table.data_type};
+}
+
+void Graph::set_geometry(schema::TensorAttributesT& table, const Geometry& geometry) {
+    table.dims = geometry.dims;
+    table.strides = geometry.strides;
+    table.data_type = geometry.data_type;
+}
+
 TensorPtr Graph::tensor(const TensorAttributes& attributes) {
     return tensor(std::make_shared<TensorAttributes>(attributes));
 }
@@ -141,6 +151,7 @@ std::array<TensorPtr, 2> Graph::sdpa(TensorPtr q, TensorPtr k, TensorPtr v,
     TensorPtr stats;
     if (options.generate_stats()) {
         stats = output("stats");
+        stats->set_data_type(DataType::FLOAT);
         node.uses.push_back(sdpa_use("stats", stats, &Table::stats_tensor_uid));
     }
     nodes_.push_back(std::move(node));
@@ -179,28 +190,60 @@ void Graph::assign_uids() {
     }
 }
 
-void Graph::fill_data_types() {
-    for (const TensorPtr& t : tensors_) {
-        if (t->table_.data_type != schema::DataType::UNSET) continue;
-        t->table_.data_type =
-            t->table_.virtual_ ? table_.intermediate_data_type : table_.io_data_type;
+namespace {
+
+void fill_data_types(schema::GraphT& lowered) {
+    for (const auto& t : lowered.tensors) {
+        if (t->data_type != schema::DataType::UNSET) continue;
+        t->data_type = t->virtual_ ? lowered.intermediate_data_type : lowered.io_data_type;
     }
 }
 
-void Graph::infer() {
+}  // namespace
+
+void Graph::infer(schema::GraphT& lowered) const {
+    const auto find = [&lowered](int64_t uid) -> schema::TensorAttributesT* {
+        for (const auto& t : lowered.tensors) {
+            if (t->uid == uid) return t.get();
+        }
+        return nullptr;
+    };
     const graph_ops::InferContext context{
-        [this](int64_t uid) -> schema::TensorAttributesT& {
-            for (const TensorPtr& t : tensors_) {
-                if (t->table_.uid == uid) return t->table_;
-            }
-            fail(ErrorCode::INTERNAL_ERROR, "no tensor has uid ", uid);
+        [&find](int64_t uid) -> schema::TensorAttributesT& {
+            schema::TensorAttributesT* tensor = find(uid);
+            if (!tensor) fail(ErrorCode::INTERNAL_ERROR, "no tensor has uid ", uid);
+            return *tensor;
         },
-        [this](double value) {
-            tensors_.push_back(std::make_shared<TensorAttributes>(value));
-            assign_uids();
-            return tensors_.back()->table_.uid;
+        [&](double value) {
+            int64_t uid = 1;
+            while (find(uid)) ++uid;
+            auto constant = std::make_unique<schema::TensorAttributesT>(
+                TensorAttributes(value).set_uid(uid).table_);
+            lowered.tensors.push_back(std::move(constant));
+            return uid;
         }};
-    for (OpNode& node : nodes_) node.infer(node.table, context);
+    for (size_t i = 0; i < nodes_.size(); ++i) nodes_[i].infer(*lowered.nodes[i], context);
+}
+
+void Graph::show_inferred(const schema::GraphT& lowered) {
+    for (size_t i = 0; i < tensors_.size(); ++i) {
+        schema::TensorAttributesT& shown = tensors_[i]->table_;
+        const schema::TensorAttributesT& table = *lowered.tensors[i];
+        inferred_.push_back({tensors_[i], geometry_of(shown), geometry_of(table)});
+        set_geometry(shown, geometry_of(table));
+    }
+}
+
+void Graph::forget_inferred() {
+    for (const Inferred& i : inferred_) {
+        // What its author has set since then stays.
+        Geometry now = geometry_of(i.tensor->table_);
+        if (now.dims == i.after.dims) now.dims = i.before.dims;
+        if (now.strides == i.after.strides) now.strides = i.before.strides;
+        if (now.data_type == i.after.data_type) now.data_type = i.before.data_type;
+        set_geometry(i.tensor->table_, now);
+    }
+    inferred_.clear();
 }
 
 namespace {
@@ -240,6 +283,18 @@ void Graph::check_tensors() const {
 
 namespace {
 
+// Readers expect rank 4 of a ragged offset.
+void widen_ragged_offsets(schema::GraphT& lowered) {
+    for (const auto& tensor : lowered.tensors) {
+        if (!tensor->ragged_offset_tensor_uid) continue;
+        for (const auto& aux : lowered.tensors) {
+            if (aux->uid != *tensor->ragged_offset_tensor_uid || aux->dims.size() != 1) continue;
+            aux->dims.resize(4, 1);
+            aux->strides.resize(4, 1);
+        }
+    }
+}
+
 // The operations' own rules, checked on the bytes: the same code that engines read them with.
 void check_nodes(const schema::GraphView& view) {
     for (size_t i = 0; i < view.node_count(); ++i) {
@@ -256,26 +311,20 @@ schema::GraphT Graph::lower() {
         fail(ErrorCode::ATTRIBUTE_NOT_SET, "graph '", table_.name,
              "' has no operations, expected at least one");
     }
+    forget_inferred();
     assign_uids();
-    infer();
-    fill_data_types();
-    check_tensors();
     schema::GraphT lowered = table_;
     for (const TensorPtr& t : tensors_) {
         lowered.tensors.push_back(std::make_unique<schema::TensorAttributesT>(t->table_));
     }
-    // Readers expect rank 4 of a ragged offset.
-    for (const TensorPtr& t : tensors_) {
-        if (!t->ragged_offset_ || t->ragged_offset_->table_.dims.size() != 1) continue;
-        for (const auto& table : lowered.tensors) {
-            if (table->uid != t->ragged_offset_->table_.uid) continue;
-            table->dims.resize(4, 1);
-            table->strides.resize(4, 1);
-        }
-    }
     for (const OpNode& node : nodes_) {
         lowered.nodes.push_back(std::make_unique<schema::NodeT>(node.table));
     }
+    fill_data_types(lowered);
+    infer(lowered);
+    show_inferred(lowered);
+    check_tensors();
+    widen_ragged_offsets(lowered);
     flatbuffers::FlatBufferBuilder builder;
     builder.Finish(schema::CreateGraph(builder, &lowered));
     check_nodes(schema::GraphView(builder.GetBufferPointer(), builder.GetSize()));

@@ -133,16 +133,32 @@ private:
     std::shared_ptr<const schema::GraphBlob> preview();
     void refuse_if_final(const char* what) const;
     void assign_uids();
-    void fill_data_types();
-    void infer();
+    void infer(schema::GraphT& lowered) const;
+    // Puts what was inferred into the tensors that their author holds, until the next time.
+    void show_inferred(const schema::GraphT& lowered);
+    void forget_inferred();
     void check_tensors() const;
     static Graph received(std::span<const uint8_t> graph_bytes);
     // Shows a received graph through tensors().
     void adopt(const schema::Graph& received);
 
+    struct Geometry {
+        std::vector<int64_t> dims;
+        std::vector<int64_t> strides;
+        schema::DataType data_type;
+    };
+    struct Inferred {
+        TensorPtr tensor;
+        Geometry before;
+        Geometry after;
+    };
+    static Geometry geometry_of(const schema::TensorAttributesT& table);
+    static void set_geometry(schema::TensorAttributesT& table, const Geometry& geometry);
+
     schema::GraphT table_;  // name, types, flags; tensors and nodes are added by lower()
     std::vector<TensorPtr> tensors_;
     std::vector<OpNode> nodes_;
+    std::vector<Inferred> inferred_;
     std::shared_ptr<const schema::GraphBlob> blob_;  // set: the graph is final
     std::shared_ptr<const ExecutionPlan> plan_;
 };

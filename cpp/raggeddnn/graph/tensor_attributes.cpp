@@ -184,6 +184,20 @@ std::string TensorAttributes::label() const {
 
 namespace {
 
+DataType data_type_of_value(TensorValue type) {
+    switch (type) {
+        case TensorValue::Float32Value: return DataType::FLOAT;
+        case TensorValue::Float16Value: return DataType::HALF;
+        case TensorValue::BFloat16Value: return DataType::BFLOAT16;
+        case TensorValue::Float8Value: return DataType::UINT8;
+        case TensorValue::Int32Value: return DataType::INT32;
+        case TensorValue::Float64Value: return DataType::DOUBLE;
+        case TensorValue::Int64Value: return DataType::INT64;
+        case TensorValue::BoolValue: return DataType::BOOLEAN;
+        default: return DataType::NOT_SET;
+    }
+}
+
 std::string text_of(const std::vector<int64_t>& values) {
     std::string text = "[";
     for (size_t i = 0; i < values.size(); ++i) text += (i ? ", " : "") + std::to_string(values[i]);
@@ -224,15 +238,20 @@ Error TensorAttributes::validate() const {
             invalid(who, " is pass-by-value with dims ", text_of(table_.dims),
                     ", expected one element");
         }
+        if (has_value() && data_type_of_value(table_.value.type) != get_data_type()) {
+            invalid(who, " carries a value of type ",
+                    to_string(data_type_of_value(table_.value.type)), " and has data type ",
+                    to_string(get_data_type()),
+                    ", expected the same: set the type before the value");
+        }
         if (get_data_type() == DataType::NOT_SET) {
             fail(ErrorCode::ATTRIBUTE_NOT_SET, who,
                  " has no data type, expected set_data_type or the "
                  "graph's io_data_type");
         }
-        if (table_.is_runtime_pass_by_value && get_data_type() == DataType::UINT8) {
-            invalid(who,
-                    " is a runtime scalar of type UINT8, expected DOUBLE, FLOAT, HALF, BFLOAT16, "
-                    "INT32, INT64 or BOOLEAN");
+        if (table_.is_runtime_pass_by_value && !is_runtime_scalar_type(get_data_type())) {
+            invalid(who, " is a runtime scalar of type ", to_string(get_data_type()), ", expected ",
+                    RUNTIME_SCALAR_TYPES);
         }
         if (table_.ragged_offset_multiplier < 1) {
             invalid(who, " has ragged_offset_multiplier ", table_.ragged_offset_multiplier,

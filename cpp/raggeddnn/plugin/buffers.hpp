@@ -58,21 +58,8 @@ inline double read_scalar(DataType type, const void* memory) {
         case DataType::INT64: return static_cast<double>(load(int64_t{}));
         case DataType::BOOLEAN: return load(uint8_t{}) != 0 ? 1.0 : 0.0;
         default:
-            invalid("runtime scalar of type ", to_string(type),
-                    ", expected DOUBLE, FLOAT, HALF, BFLOAT16, INT32, INT64 or BOOLEAN");
-    }
-}
-
-inline bool is_runtime_scalar_type(DataType type) {
-    switch (type) {
-        case DataType::DOUBLE:
-        case DataType::FLOAT:
-        case DataType::HALF:
-        case DataType::BFLOAT16:
-        case DataType::INT32:
-        case DataType::INT64:
-        case DataType::BOOLEAN: return true;
-        default: return false;
+            invalid("runtime scalar of type ", to_string(type), ", expected ",
+                    RUNTIME_SCALAR_TYPES);
     }
 }
 
@@ -91,8 +78,8 @@ public:
                     ", expected a type whose values are numbers");
         }
         if (!s.baked_ && tensor.is_runtime_pass_by_value() && !is_runtime_scalar_type(s.type_)) {
-            invalid(s.label_, " is a runtime scalar of type ", to_string(s.type_),
-                    ", expected DOUBLE, FLOAT, HALF, BFLOAT16, INT32, INT64 or BOOLEAN");
+            invalid(s.label_, " is a runtime scalar of type ", to_string(s.type_), ", expected ",
+                    RUNTIME_SCALAR_TYPES);
         }
         return s;
     }

@@ -1,6 +1,5 @@
 #include "raggeddnn/schema/json_parse.hpp"
 
-#include <set>
 #include <string>
 #include <vector>
 
@@ -12,60 +11,88 @@ namespace raggeddnn::schema {
 namespace {
 
 using Json = nlohmann::json;
-using Event = Json::parse_event_t;
 
-// Follows the parser from event to event and stops it at the first bound that is broken.
-class Bounds {
+// Builds the value from the parser's events and stops at the first bound that is broken. (The
+// library's own parser with a callback looks through the whole list whenever an object in it ends:
+// the square of its length.)
+class Builder : public nlohmann::json_sax<Json> {
 public:
-    bool operator()(Event event, const Json& parsed) {
-        switch (event) {
-            case Event::object_start:
-            case Event::array_start: enter(event == Event::array_start); break;
-            case Event::object_end:
-            case Event::array_end: levels_.pop_back(); break;
-            case Event::key: key(parsed.get_ref<const std::string&>()); break;
-            case Event::value: count(); break;
+    bool null() override { return put(nullptr); }
+    bool boolean(bool value) override { return put(value); }
+    bool number_integer(int64_t value) override { return put(value); }
+    bool number_unsigned(uint64_t value) override { return put(value); }
+    bool number_float(double value, const std::string&) override { return put(value); }
+    bool string(std::string& value) override { return put(std::move(value)); }
+    bool binary(Json::binary_t&) override { return false; }  // no text has any
+    bool start_object(size_t) override { return enter(Json::object()); }
+    bool start_array(size_t) override { return enter(Json::array()); }
+    bool end_object() override { return leave(); }
+    bool end_array() override { return leave(); }
+
+    bool key(std::string& key) override {
+        Level& level = levels_.back();
+        level.key = key;
+        if (level.value->contains(key)) {
+            invalid("[json] ", path(), " is given twice, expected every key once");
+        }
+        if (level.value->size() == K_MAX_JSON_KEYS) {
+            invalid("[json] ", path(), " is key number ", K_MAX_JSON_KEYS + 1,
+                    " of its object, expected at most ", K_MAX_JSON_KEYS);
         }
         return true;
     }
 
-private:
-    struct Level {
-        bool is_array = false;
-        int64_t index = -1;          // of an array's element
-        std::set<std::string> keys;  // of an object, so far
-        std::string key;
-    };
-
-    void count() {
-        if (!levels_.empty() && levels_.back().is_array) ++levels_.back().index;
+    bool parse_error(size_t, const std::string&, const nlohmann::detail::exception& e) override {
+        // "[json.exception.parse_error.101] parse error at line 1, column 2: ..."
+        std::string_view why = e.what();
+        const size_t bracket = why.find("] ");
+        if (bracket != std::string_view::npos) why.remove_prefix(bracket + 2);
+        invalid("[json] the text is no JSON: ", printable(why, 300));
     }
 
-    void enter(bool is_array) {
-        count();
+    Json take() { return std::move(root_); }
+
+private:
+    // An object or list that is being filled. Its place does not move until it is complete.
+    struct Level {
+        Json* value = nullptr;
+        std::string key;  // of an object: the last one
+    };
+
+    Json* add(Json value) {
+        if (levels_.empty()) return &(root_ = std::move(value));
+        Level& level = levels_.back();
+        if (level.value->is_object()) {
+            return &((*level.value)[level.key] = std::move(value));
+        }
+        level.value->push_back(std::move(value));
+        return &level.value->back();
+    }
+
+    bool put(Json value) {
+        add(std::move(value));
+        return true;
+    }
+
+    bool enter(Json empty) {
         if (levels_.size() == K_MAX_JSON_DEPTH) {
             invalid("[json] ", path(), " is nested deeper than ", K_MAX_JSON_DEPTH, " levels");
         }
-        levels_.push_back({is_array, -1, {}, {}});
+        levels_.push_back({add(std::move(empty)), {}});
+        return true;
     }
 
-    void key(const std::string& key) {
-        Level& level = levels_.back();
-        level.key = key;
-        if (!level.keys.insert(key).second) {
-            invalid("[json] ", path(), " is given twice, expected every key once");
-        }
-        if (level.keys.size() > K_MAX_JSON_KEYS) {
-            invalid("[json] ", path(), " is key number ", level.keys.size(),
-                    " of its object, expected at most ", K_MAX_JSON_KEYS);
-        }
+    bool leave() {
+        levels_.pop_back();
+        return true;
     }
 
     std::string path() const {
         std::string text;
         for (const Level& level : levels_) {
-            if (level.is_array) {
-                text += message("[", level.index, "]");
+            if (level.value->is_array()) {
+                const size_t size = level.value->size();
+                text += message("[", size - (size != 0), "]");
             } else {
                 if (!text.empty()) text += '.';
                 text += printable(level.key);
@@ -74,6 +101,7 @@ private:
         return text;
     }
 
+    Json root_;
     std::vector<Level> levels_;
 };
 
@@ -83,17 +111,9 @@ Json parse_json(std::string_view text) {
     if (text.size() > K_MAX_JSON_BYTES) {
         invalid("[json] the text has ", text.size(), " bytes, expected at most ", K_MAX_JSON_BYTES);
     }
-    Bounds bounds;
-    try {
-        return Json::parse(text,
-                           [&](int, Event event, Json& parsed) { return bounds(event, parsed); });
-    } catch (const Json::exception& e) {
-        // "[json.exception.parse_error.101] parse error at line 1, column 2: ..."
-        std::string_view why = e.what();
-        const size_t bracket = why.find("] ");
-        if (bracket != std::string_view::npos) why.remove_prefix(bracket + 2);
-        invalid("[json] the text is no JSON: ", printable(why, 300));
-    }
+    Builder builder;
+    Json::sax_parse(text, &builder);
+    return builder.take();
 }
 
 }  // namespace raggeddnn::schema

@@ -1,7 +1,7 @@
 #include "raggeddnn/schema/table_writer.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <tuple>
 
 #include "raggeddnn/base/error.hpp"
 
@@ -102,8 +102,9 @@ void TableWriter::add(const Item& item) {
 
 uoffset_t TableWriter::finish() {
     // Widest first, so that little is lost to alignment.
-    std::stable_sort(items_.begin(), items_.end(),
-                     [](const Item& a, const Item& b) { return a.size > b.size; });
+    std::sort(items_.begin(), items_.end(), [](const Item& a, const Item& b) {
+        return std::tuple(b.size, a.field->id) < std::tuple(a.size, b.field->id);
+    });
     const uoffset_t start = builder_.StartTable();
     for (const Item& item : items_) add(item);
     return builder_.EndTable(start);

@@ -75,6 +75,16 @@ inline constexpr size_t bytes_of(DataType type, size_t elements) {
                                   : (bits_of(type) * elements + 7) / 8;
 }
 
+// Types of scalars that may be given at execute; UINT8 exists as a constant only.
+inline constexpr const char* RUNTIME_SCALAR_TYPES =
+    "DOUBLE, FLOAT, HALF, BFLOAT16, INT32, INT64 or BOOLEAN";
+
+inline constexpr bool is_runtime_scalar_type(DataType type) {
+    return type == DataType::DOUBLE || type == DataType::FLOAT || type == DataType::HALF ||
+           type == DataType::BFLOAT16 || type == DataType::INT32 || type == DataType::INT64 ||
+           type == DataType::BOOLEAN;
+}
+
 inline constexpr std::optional<DataType> data_type_of(std::string_view name) {
     for (const DataTypeInfo& row : DATA_TYPES) {
         if (row.name == name) return row.type;

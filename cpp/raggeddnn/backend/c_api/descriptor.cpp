@@ -84,6 +84,7 @@ void Descriptor::set(hipdnnBackendAttributeName_t name, hipdnnBackendAttributeTy
     check_type(attribute, type);
     not_null(elements, attribute.label);
     if (count < 0) bad_param(attribute.label, " got ", count, " elements, expected 0 or more");
+    before_set(attribute);
     attribute.set(*this, {attribute, type, count, elements});
     set_names_.insert(name);
     after_set(attribute);

@@ -22,7 +22,8 @@ using DescriptorPtr = std::shared_ptr<Descriptor>;
 inline constexpr int64_t MAX_ELEMENTS = int64_t{1} << 20;
 inline constexpr int64_t MAX_RANK = 64;
 
-// What a caller hands to hipdnnBackendSetAttribute. Every reader throws when the count does not fit.
+// What a caller hands to hipdnnBackendSetAttribute. Every reader throws when the count does not
+// fit.
 struct Input {
     const Attribute& row;
     hipdnnBackendAttributeType_t type;
@@ -129,6 +130,7 @@ protected:
     virtual hipdnnStatus_t unfinalized_status() const { return HIPDNN_STATUS_NOT_INITIALIZED; }
     // Checks, after the required attributes were found to be set.
     virtual void on_finalize() {}
+    virtual void before_set(const Attribute&) const {}
     virtual void after_set(const Attribute&) {}
     bool was_set(hipdnnBackendAttributeName_t name) const { return set_names_.contains(name); }
     void mark_final() { is_final_ = true; }

@@ -2,8 +2,9 @@
 // how its elements are read and written, and what "not set" is.
 #pragma once
 
+#include <optional>
+
 #include "raggeddnn/backend/c_api/graph_descriptor.hpp"
-#include "raggeddnn/schema/data_type_map.hpp"
 
 namespace raggeddnn::c_api {
 
@@ -25,8 +26,8 @@ struct Codec<int32_t> : PlainCodec<int32_t, HIPDNN_TYPE_INT32> {};
 template <>
 struct Codec<float> : PlainCodec<float, HIPDNN_TYPE_FLOAT> {};
 template <>
-struct Codec<hipdnnBackendHeurMode_t>
-    : PlainCodec<hipdnnBackendHeurMode_t, HIPDNN_TYPE_HEUR_MODE> {};
+struct Codec<hipdnnBackendHeurMode_t> : PlainCodec<hipdnnBackendHeurMode_t, HIPDNN_TYPE_HEUR_MODE> {
+};
 template <>
 struct Codec<void*> : PlainCodec<void*, HIPDNN_TYPE_VOID_PTR> {};
 
@@ -49,9 +50,7 @@ template <class T>
 struct Codec<std::vector<T>> {
     static constexpr hipdnnBackendAttributeType_t TYPE = Codec<T>::TYPE;
     static std::vector<T> read(const Input& input) { return input.many<T>(); }
-    static void write(const std::vector<T>& value, const Output& output) {
-        output.put_many(value);
-    }
+    static void write(const std::vector<T>& value, const Output& output) { output.put_many(value); }
 };
 
 template <class T>
@@ -64,7 +63,7 @@ struct Codec<flatbuffers::Optional<T>> {
 };
 
 schema::DataType to_wire(hipdnnDataType_t type, const char* label);
-std::optional<hipdnnDataType_t> from_wire(schema::DataType type);
+std::optional<hipdnnDataType_t> to_c_api(schema::DataType type);
 
 template <>
 struct Codec<schema::DataType> {
@@ -73,7 +72,7 @@ struct Codec<schema::DataType> {
         return to_wire(input.one<hipdnnDataType_t>(), input.row.label);
     }
     static void write(schema::DataType value, const Output& output) {
-        const std::optional<hipdnnDataType_t> type = from_wire(value);
+        const std::optional<hipdnnDataType_t> type = to_c_api(value);
         type ? output.put_one(*type) : output.put_none();
     }
 };
@@ -247,12 +246,9 @@ void get_reference(const Descriptor& descriptor, const Output& output) {
 template <auto Member>
 constexpr Attribute reference(hipdnnBackendAttributeName_t name, const char* label,
                               Need need = Need::OPTIONAL) {
-    return {name,
-            label,
-            HIPDNN_TYPE_BACKEND_DESCRIPTOR,
-            set_reference<Member>,
-            get_reference<Member>,
-            need};
+    return {
+        name, label, HIPDNN_TYPE_BACKEND_DESCRIPTOR, set_reference<Member>, get_reference<Member>,
+        need};
 }
 
 }  // namespace raggeddnn::c_api

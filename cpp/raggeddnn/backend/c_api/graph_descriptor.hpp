@@ -8,6 +8,7 @@ namespace raggeddnn::c_api {
 
 class GraphDescriptor : public Descriptor {
 public:
+    static constexpr const char* EXPECTED = "an operation graph";
     GraphDescriptor();
     const char* kind() const override { return "operation graph"; }
 
@@ -26,6 +27,7 @@ public:
 protected:
     hipdnnStatus_t unfinalized_status() const override { return HIPDNN_STATUS_SUCCESS; }
     void on_finalize() override;
+    void before_set(const Attribute& row) const override;
     void after_set(const Attribute& row) override;
 
 private:

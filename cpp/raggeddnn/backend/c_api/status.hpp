@@ -1,5 +1,5 @@
-// Failures at the C boundary: every function of the C API runs inside `guarded`, which turns what is
-// thrown into a status and keeps the sentence for the calling thread.
+// Failures at the C boundary: every function of the C API runs inside `guarded`, which turns what
+// is thrown into a status and keeps the sentence for the calling thread.
 #pragma once
 
 #include <exception>

@@ -1,4 +1,5 @@
-// HIPDNN_BACKEND_TENSOR_DESCRIPTOR: the wire's tensor table, and the ragged offsets that belong to it.
+// HIPDNN_BACKEND_TENSOR_DESCRIPTOR: the wire's tensor table, and the ragged offsets that belong to
+// it.
 #pragma once
 
 #include <unordered_map>

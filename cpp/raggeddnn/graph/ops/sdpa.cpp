@@ -105,6 +105,12 @@ std::vector<int64_t> token_major(const std::vector<int64_t>& dims) {
     return {dims[2] * heads * width, width, heads * width, 1};
 }
 
+void require_rank_4(const schema::TensorAttributesT& tensor, const char* role) {
+    if (tensor.dims.size() == 4) return;
+    invalid("[sdpa] ", role, " '", tensor.name, "' has rank ", tensor.dims.size(),
+            ", expected 4: [B, H, S, D]");
+}
+
 void infer_geometry(schema::TensorAttributesT& tensor, std::vector<int64_t> dims) {
     if (tensor.dims.empty()) tensor.dims = std::move(dims);
     if (tensor.strides.empty() && tensor.dims.size() == 4) {
@@ -117,21 +123,25 @@ void infer_geometry(schema::TensorAttributesT& tensor, std::vector<int64_t> dims
 
 void infer_sdpa(schema::SdpaAttributesT& attributes, std::optional<double> scale,
                 const InferContext& context) {
-    const schema::TensorAttributesT q = context.tensor(attributes.q_tensor_uid);
+    const schema::TensorAttributesT& q = context.tensor(attributes.q_tensor_uid);
     const schema::TensorAttributesT& v = context.tensor(attributes.v_tensor_uid);
-    if (q.dims.size() != 4 || v.dims.size() != 4) return;  // the checks say so by name
+    require_rank_4(q, "q");
+    require_rank_4(v, "v");
     infer_geometry(context.tensor(attributes.o_tensor_uid),
                    {q.dims[0], q.dims[1], q.dims[2], v.dims[3]});
     if (attributes.stats_tensor_uid) {
         schema::TensorAttributesT& stats = context.tensor(*attributes.stats_tensor_uid);
         infer_geometry(stats, {q.dims[0], q.dims[1], q.dims[2], 1});
-        if (stats.data_type == schema::DataType::UNSET) stats.data_type = schema::DataType::FLOAT;
     }
     if (attributes.scale_tensor_uid || attributes.attn_scale_value) return;  // a tensor, or done
     // Readers differ in what an absent scale means, so it is never left absent. The attribute is a
     // float; a double problem keeps the digits in a constant tensor.
     const double value = scale ? *scale : 1.0 / std::sqrt(static_cast<double>(q.dims[3]));
     const auto narrow = static_cast<float>(value);
+    if (std::isfinite(value) && !std::isfinite(narrow) && q.data_type != schema::DataType::DOUBLE) {
+        invalid("[sdpa] attn_scale is ", value,
+                ", which is out of range for FLOAT, expected a magnitude of at most 3.4e38");
+    }
     if (q.data_type == schema::DataType::DOUBLE && static_cast<double>(narrow) != value) {
         attributes.scale_tensor_uid = context.add_constant(value);
     } else {

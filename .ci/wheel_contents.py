@@ -1,0 +1,63 @@
+"""Checks an sdist and a wheel: everything needed is there, once, and no leftovers."""
+
+from __future__ import annotations
+
+import sys
+import tarfile
+import zipfile
+from pathlib import Path, PurePosixPath
+
+NEEDED = [
+    "raggeddnn/__init__.py",
+    "raggeddnn/_core.pyi",
+    "raggeddnn/py.typed",
+    "raggeddnn/lib/libraggeddnn.so",
+    "raggeddnn/engines/libraggeddnn_reference.so",
+    "raggeddnn/include/raggeddnn/plugin/engine_plugin_api.h",
+    "raggeddnn/include/raggeddnn/plugin/export.hpp",
+    "raggeddnn/include/raggeddnn/schema/graph_generated.h",
+    "raggeddnn/include/raggeddnn/schema/graph.fbs",
+    "raggeddnn/lib/cmake/raggeddnn/raggeddnn-config.cmake",
+]
+LEFTOVERS = {".o", ".a", ".cpp", ".c", ".pyc", ".log", ".ninja", ".map", ".in"}
+MAX_WHEEL_BYTES = 8 << 20
+
+
+def wheel_faults(path: Path) -> list[str]:
+    with zipfile.ZipFile(path) as wheel:
+        entries = wheel.infolist()
+    names = [entry.filename for entry in entries]
+    faults = [f"lacks {name}" for name in NEEDED if name not in names]
+    faults += [f"holds {name}" for name in names if PurePosixPath(name).suffix in LEFTOVERS]
+    faults += [f"holds {name}" for name in names if not name.startswith("raggeddnn")]
+    if sum(name.startswith("raggeddnn/_core.") and name.endswith(".so") for name in names) != 1:
+        faults.append("expected one extension")
+    libraries = [(entry.CRC, entry.file_size) for entry in entries if ".so" in entry.filename]
+    if len(set(libraries)) != len(libraries):
+        faults.append("holds a library twice")
+    if path.stat().st_size > MAX_WHEEL_BYTES:
+        faults.append(f"has {path.stat().st_size} bytes, expected at most {MAX_WHEEL_BYTES}")
+    return faults
+
+
+def sdist_faults(path: Path) -> list[str]:
+    with tarfile.open(path) as sdist:
+        names = [name.split("/", 1)[-1] for name in sdist.getnames()]
+    needed = ["CMakeLists.txt", "cpp/CMakeLists.txt", "schemas/graph.fbs", "tests/CMakeLists.txt"]
+    faults = [f"lacks {name}" for name in needed if name not in names]
+    faults += [f"holds {name}" for name in names if name.startswith(("build/", "dist/", ".git/"))]
+    return faults
+
+
+def main(folder: str) -> int:
+    status = 0
+    for pattern, faults_of in (("*.whl", wheel_faults), ("*.tar.gz", sdist_faults)):
+        (path,) = Path(folder).glob(pattern)
+        faults = faults_of(path)
+        print("\n".join(f"{path.name} {fault}" for fault in faults) or f"{path.name}: complete")
+        status |= bool(faults)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
