@@ -398,12 +398,16 @@ def test_a_file_that_is_no_library_carries_the_loader_s_reason(tmp_path):
     assert [row for row in rd.engines() if row.plugin == str(file)] == []
 
 
-@pytest.mark.parametrize("plugin", ["bad_name", "duplicate_of_1_2_0"])
-def test_an_engine_without_an_id_of_its_own_is_dropped(plugin):
+@pytest.mark.parametrize(
+    "plugin, why",
+    [("bad_name", "expected the FNV-1a hash of its name"), ("duplicate_of_1_2_0", "id is taken")],
+)
+def test_an_engine_without_an_id_of_its_own_is_dropped(plugin, why):
     load("fake_1_2_0")
     load(plugin)
     assert rows_of("BAD_NAME_ENGINE") == []
-    (row,) = rows_of("FAKE_1_2_0_ENGINE")
+    assert any(why in row.reason for row in rd.engines() if not row.available)
+    (row,) = [row for row in rows_of("FAKE_1_2_0_ENGINE") if row.available]
     assert (row.plugin, row.api_version) == ("fake_1_2_0", "1.2.0")
     assert "BAD_NAME_ENGINE" not in verdicts(small().graph)
     # The newer duplicate must not lend the older plugin its version.

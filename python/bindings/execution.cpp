@@ -39,6 +39,11 @@ std::vector<EngineRow> engine_rows() {
                         plugin::to_string(e.library->api_version()), e.info.device, true, ""});
     }
     for (const backend::PluginEntry& entry : PluginRegistry::instance().plugins()) {
+        for (const backend::DroppedEngine& engine : entry.dropped) {
+            rows.push_back(
+                {engine.name, py::none(), entry.library->name(), entry.library->version(),
+                 plugin::to_string(entry.library->api_version()), "", false, engine.reason});
+        }
         if (entry.library) continue;
         const std::string stem = std::filesystem::path(entry.path).stem().string();
         rows.push_back({stem, py::none(), entry.path, "", "", "", false, entry.reason});

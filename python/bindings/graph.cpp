@@ -13,6 +13,7 @@ namespace raggeddnn::python {
 namespace {
 
 using Dims = std::vector<int64_t>;
+using MaybeTensor = std::optional<TensorPtr>;
 
 Dims default_strides(const Dims& dims, bool is_ragged) {
     Dims strides(dims.size(), 1);
@@ -34,8 +35,7 @@ TensorPtr tensor_from_scalar(Graph& g, py::object scalar, ScalarType type) {
 
 TensorPtr tensor_from_keywords(Graph& g, Dims dim, std::optional<Dims> stride, std::string name,
                                std::optional<DataType> data_type, std::optional<int64_t> uid,
-                               int64_t alignment, std::optional<TensorPtr> ragged_offset,
-                               int64_t multiplier) {
+                               int64_t alignment, MaybeTensor ragged_offset, int64_t multiplier) {
     TensorAttributes t;
     t.set_name(std::move(name)).set_alignment(alignment);
     t.set_stride(stride ? std::move(*stride) : default_strides(dim, ragged_offset.has_value()));
@@ -70,18 +70,19 @@ TensorPtr tensor_like(Graph& g, py::object array, std::string name) {
 // The options that the calls of attention share.
 struct SdpaOptions {
     py::object attn_scale;
-    TensorPtr bias, seq_len_q, seq_len_kv;
+    MaybeTensor bias, seq_len_q, seq_len_kv;
     bool causal_mask;
     DiagonalAlignment diagonal_alignment;
     std::optional<int64_t> left_bound, right_bound;
     std::optional<float> dropout_probability;
-    TensorPtr seed, offset;
+    MaybeTensor seed, offset;
     bool generate_stats;
     std::string name;
 
     SdpaAttributes attributes() const {
         SdpaAttributes a;
-        a.set_name(name).set_bias(bias).set_seq_len_q(seq_len_q).set_seq_len_kv(seq_len_kv);
+        a.set_name(name).set_bias(bias.value_or(nullptr));
+        a.set_seq_len_q(seq_len_q.value_or(nullptr)).set_seq_len_kv(seq_len_kv.value_or(nullptr));
         if (py::isinstance<TensorAttributes>(attn_scale)) {
             a.set_attn_scale(attn_scale.cast<TensorPtr>());
         } else if (!attn_scale.is_none()) {
@@ -96,7 +97,8 @@ struct SdpaOptions {
         a.set_diagonal_band_left_bound(left_bound);
         a.set_diagonal_band_right_bound(causal_mask ? std::optional<int64_t>(0) : right_bound);
         if (dropout_probability || seed || offset) {
-            a.set_dropout(dropout_probability.value_or(0.0F), seed, offset);
+            a.set_dropout(dropout_probability.value_or(0.0F), seed.value_or(nullptr),
+                          offset.value_or(nullptr));
         }
         a.set_generate_stats(generate_stats);
         return a;
@@ -163,11 +165,11 @@ void bind_construction(py::class_<Graph>& c) {
         "runtime scalar.");
     c.def(
         "sdpa",
-        [](Graph& g, TensorPtr q, TensorPtr k, TensorPtr v, py::object attn_scale, TensorPtr bias,
-           TensorPtr seq_len_q, TensorPtr seq_len_kv, bool causal_mask,
+        [](Graph& g, TensorPtr q, TensorPtr k, TensorPtr v, py::object attn_scale, MaybeTensor bias,
+           MaybeTensor seq_len_q, MaybeTensor seq_len_kv, bool causal_mask,
            DiagonalAlignment diagonal_alignment, std::optional<int64_t> left_bound,
            std::optional<int64_t> right_bound, std::optional<float> dropout_probability,
-           TensorPtr seed, TensorPtr offset, bool generate_stats, std::string name) {
+           MaybeTensor seed, MaybeTensor offset, bool generate_stats, std::string name) {
             const SdpaOptions options{std::move(attn_scale),
                                       bias,
                                       seq_len_q,
@@ -182,7 +184,7 @@ void bind_construction(py::class_<Graph>& c) {
                                       generate_stats,
                                       std::move(name)};
             const auto [o, stats] = g.sdpa(q, k, v, options.attributes());
-            return std::pair(o, stats);
+            return std::pair(o, stats ? std::optional(stats) : std::nullopt);
         },
         py::arg("q"), py::arg("k"), py::arg("v"), py::kw_only(), py::arg("attn_scale") = py::none(),
         py::arg("bias") = py::none(), py::arg("seq_len_q") = py::none(),

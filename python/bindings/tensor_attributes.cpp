@@ -114,9 +114,11 @@ void bind_tensor_attributes(py::module_& m) {
           py::arg("is_virtual"));
     c.def(
         "set_ragged_offset",
-        With<TensorPtr>::typed(setter(
-            "set_ragged_offset", [](T& t, TensorPtr aux) { t.set_ragged_offset(std::move(aux)); })),
-        py::arg("ragged_offset").none(true),
+        With<std::optional<TensorPtr>>::typed(setter("set_ragged_offset",
+                                                     [](T& t, std::optional<TensorPtr> aux) {
+                                                         t.set_ragged_offset(aux.value_or(nullptr));
+                                                     })),
+        py::arg("ragged_offset"),
         "The tensor of B+1 offsets where each batch begins: [B+1, 1, 1, 1] or [B+1], INT32 or "
         "INT64, "
         "in elements times the multiplier. None: not ragged.");
@@ -164,7 +166,10 @@ void bind_tensor_attributes(py::module_& m) {
     c.def("get_alignment", &T::get_alignment);
     c.def("get_is_virtual", &T::get_is_virtual);
     c.def("get_volume", &T::get_volume, "Product of dims.");
-    c.def("get_ragged_offset", &T::get_ragged_offset);
+    c.def("get_ragged_offset", [](const T& t) {
+        const TensorPtr aux = t.get_ragged_offset();
+        return aux ? std::optional(aux) : std::nullopt;
+    });
     c.def("has_ragged_offset", &T::has_ragged_offset);
     c.def("get_ragged_offset_multiplier", &T::get_ragged_offset_multiplier);
     c.def(

@@ -20,9 +20,9 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 TARGETS = ("graph", "plan", "container", "json")
 
-# An input may take a second and, at its worst moment, 64 MiB in one piece; the sanitizers' own
-# memory is in the total.
-LIMITS = ["-timeout=1", "-malloc_limit_mb=64", "-rss_limit_mb=1024", "-max_len=16384"]
+# An input takes milliseconds; the timeout leaves room for a busy machine. At its worst moment one
+# may ask for 64 MiB in one piece; the sanitizers' own memory is in the total.
+LIMITS = ["-timeout=20", "-malloc_limit_mb=64", "-rss_limit_mb=1024", "-max_len=16384"]
 
 
 def find_clang() -> str | None:
@@ -52,13 +52,19 @@ def build(folder: Path, targets: tuple[str, ...] = TARGETS) -> None:
         )
 
 
-def command(target: str, folder: Path, seconds: int, seed: int = 0) -> list[str]:
-    """Write the seeds and say how to run a target for a while; seed 0 is a new one each time."""
+def command(
+    target: str, folder: Path, seconds: int, seed: int = 0, corpus: Path | None = None
+) -> list[str]:
+    """Write the seeds and say how to run a target for a while.
+
+    `seed`: of the mutations, 0 is a new one each time. `corpus`: where new inputs are kept and
+    continued from; None: in the build folder.
+    """
     sys.path[:0] = [str(HERE.parent)]
     from fuzz import seeds
 
     seeds.write(target, folder / "seeds" / target)
-    corpus = folder / "corpus" / target
+    corpus = corpus or folder / "corpus" / target
     corpus.mkdir(parents=True, exist_ok=True)
     dictionary = folder / "seeds" / f"{target}.dict"
     return [

@@ -7,7 +7,16 @@
 #ifndef RAGGEDDNN_BACKEND_HIPDNN_BACKEND_ATTRIBUTES_H
 #define RAGGEDDNN_BACKEND_HIPDNN_BACKEND_ATTRIBUTES_H
 
-typedef enum {
+/* C++ callers may pass numbers that no enumerator has, as C callers do: defined only with a type. */
+#ifndef HIPDNN_ENUM
+#ifdef __cplusplus
+#define HIPDNN_ENUM enum : int
+#else
+#define HIPDNN_ENUM enum
+#endif
+#endif
+
+typedef HIPDNN_ENUM {
     /* Engine heuristics */
     HIPDNN_ATTR_ENGINEHEUR_MODE = 100,
     HIPDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH = 101,

@@ -193,6 +193,7 @@ void PluginLibrary::read_engines() {
             engines_.push_back(read_engine(id));
         } catch (const Exception& e) {  // that engine is dropped, the others stay
             log(LogLevel::WARN, "plugin ", path_, ": engine dropped: ", e.what());
+            dropped_.push_back({hex_of(id), e.what()});
         }
     }
 }

@@ -20,6 +20,11 @@ struct EngineInfo {
     std::vector<std::string> extensions;
 };
 
+struct DroppedEngine {
+    std::string name;
+    std::string reason;
+};
+
 // The plugin's exported functions; optional ones are null where it lacks them.
 struct PluginFunctions {
     decltype(&hipdnnPluginGetName) get_name = nullptr;
@@ -63,6 +68,8 @@ public:
     const std::string& version() const { return version_; }
     const plugin::ApiVersion& api_version() const { return api_version_; }
     const std::vector<EngineInfo>& engines() const { return engines_; }
+    // Engines that were left out, and why.
+    const std::vector<DroppedEngine>& dropped() const { return dropped_; }
     const PluginFunctions& call() const { return functions_; }
 
     // The plugin's text for its last failure on this thread; empty where it has none.
@@ -82,6 +89,7 @@ private:
     std::string version_;
     plugin::ApiVersion api_version_;
     std::vector<EngineInfo> engines_;
+    std::vector<DroppedEngine> dropped_;
     PluginFunctions functions_;
 };
 

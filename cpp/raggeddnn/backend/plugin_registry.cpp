@@ -38,10 +38,10 @@ PluginEntry PluginRegistry::load_file(const std::string& path) {
     for (const PluginEntry& entry : entries_) {
         if (entry.path == path && entry.library) return entry;
     }
-    PluginEntry entry{path, nullptr, ""};
+    PluginEntry entry{path, nullptr, "", {}};
     try {
         entry.library = PluginLibrary::load(path);
-        take_engines(entry.library);
+        take_engines(entry);
         log(LogLevel::INFO, "plugin ", path, ": ", entry.library->name(), " ",
             entry.library->version(), ", API ", plugin::to_string(entry.library->api_version()));
     } catch (const Exception& e) {
@@ -53,11 +53,14 @@ PluginEntry PluginRegistry::load_file(const std::string& path) {
     return entry;
 }
 
-void PluginRegistry::take_engines(const std::shared_ptr<const PluginLibrary>& library) {
+void PluginRegistry::take_engines(PluginEntry& entry) {
+    const std::shared_ptr<const PluginLibrary>& library = entry.library;
+    entry.dropped = library->dropped();
     for (const EngineInfo& engine : library->engines()) {
         if (!taken_ids_.insert(engine.id).second) {
             log(LogLevel::WARN, "plugin ", library->path(), ": engine ", engine.name,
                 " dropped: its id is taken by another plugin");
+            entry.dropped.push_back({engine.name, "its id is taken by an engine loaded before"});
             continue;
         }
         engines_.push_back({engine, library});

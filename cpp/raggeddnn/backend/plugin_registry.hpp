@@ -16,6 +16,7 @@ struct PluginEntry {
     std::string path;
     std::shared_ptr<const PluginLibrary> library;  // null: not loaded
     std::string reason;
+    std::vector<DroppedEngine> dropped;  // engines of the plugin that cannot be used
 };
 
 // One engine and the plugin it comes from.
@@ -47,7 +48,7 @@ private:
     void add_from_environment(const char* variable);
     void add_folder(const std::string& folder);
     PluginEntry load_file(const std::string& path);
-    void take_engines(const std::shared_ptr<const PluginLibrary>& library);
+    void take_engines(PluginEntry& entry);
 
     std::mutex mutex_;
     bool defaults_loaded_ = false;

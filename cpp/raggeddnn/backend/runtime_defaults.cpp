@@ -18,6 +18,12 @@ void store(RuntimeDefault& to, const T& value) {
 }
 
 RuntimeDefault default_of(const schema::TensorAttributes& t) {
+    const DataType of_value = schema::data_type_of_value(t.value_type());
+    if (of_value != schema::from_wire(t.data_type())) {  // engines read it by the tensor's type
+        invalid(schema::TensorView(&t).label(), " has a runtime default of type ",
+                to_string(of_value), " and data type ", to_string(schema::from_wire(t.data_type())),
+                ", expected the same");
+    }
     RuntimeDefault d;
     d.uid = t.uid();
     switch (t.value_type()) {

@@ -184,20 +184,6 @@ std::string TensorAttributes::label() const {
 
 namespace {
 
-DataType data_type_of_value(TensorValue type) {
-    switch (type) {
-        case TensorValue::Float32Value: return DataType::FLOAT;
-        case TensorValue::Float16Value: return DataType::HALF;
-        case TensorValue::BFloat16Value: return DataType::BFLOAT16;
-        case TensorValue::Float8Value: return DataType::UINT8;
-        case TensorValue::Int32Value: return DataType::INT32;
-        case TensorValue::Float64Value: return DataType::DOUBLE;
-        case TensorValue::Int64Value: return DataType::INT64;
-        case TensorValue::BoolValue: return DataType::BOOLEAN;
-        default: return DataType::NOT_SET;
-    }
-}
-
 std::string text_of(const std::vector<int64_t>& values) {
     std::string text = "[";
     for (size_t i = 0; i < values.size(); ++i) text += (i ? ", " : "") + std::to_string(values[i]);
@@ -238,9 +224,9 @@ Error TensorAttributes::validate() const {
             invalid(who, " is pass-by-value with dims ", text_of(table_.dims),
                     ", expected one element");
         }
-        if (has_value() && data_type_of_value(table_.value.type) != get_data_type()) {
+        if (has_value() && schema::data_type_of_value(table_.value.type) != get_data_type()) {
             invalid(who, " carries a value of type ",
-                    to_string(data_type_of_value(table_.value.type)), " and has data type ",
+                    to_string(schema::data_type_of_value(table_.value.type)), " and has data type ",
                     to_string(get_data_type()),
                     ", expected the same: set the type before the value");
         }

@@ -122,7 +122,7 @@ public:
         const GraphView graph(bytes.ptr, bytes.size);
         *count = 0;
         for (const auto& engine : engines_) {
-            if (const auto reason = engine->why_not(graph)) {
+            if (const auto reason = why_not(*engine, graph)) {
                 LastError::of_thread().append_line(std::string(engine->name()) + ": " + *reason);
                 continue;
             }
@@ -219,6 +219,15 @@ public:
     }
 
 private:
+    // An engine that fails to answer declines; the others of the plugin are still asked.
+    static std::optional<std::string> why_not(const Engine& engine, const GraphView& graph) {
+        try {
+            return engine.why_not(graph);
+        } catch (const std::exception& e) {
+            return message("the engine failed: ", e.what());
+        }
+    }
+
     static std::vector<uint8_t> copy(const hipdnnPluginConstData_t& data) {
         const auto* bytes = static_cast<const uint8_t*>(data.ptr);
         return {bytes, bytes + data.size};

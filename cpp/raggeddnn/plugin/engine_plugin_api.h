@@ -29,11 +29,20 @@
 /* Longest text, terminator included, that a plugin keeps for its last error. */
 #define HIPDNN_PLUGIN_ERROR_STRING_MAX_LENGTH 2048
 
+/* C++ callers may pass numbers that no enumerator has, as C callers do: defined only with a type. */
+#ifndef HIPDNN_ENUM
+#ifdef __cplusplus
+#define HIPDNN_ENUM enum : int
+#else
+#define HIPDNN_ENUM enum
+#endif
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-typedef enum {
+typedef HIPDNN_ENUM {
     HIPDNN_PLUGIN_STATUS_SUCCESS = 0,
     HIPDNN_PLUGIN_STATUS_BAD_PARAM = 1,
     HIPDNN_PLUGIN_STATUS_INVALID_VALUE = 2,
@@ -43,7 +52,7 @@ typedef enum {
     HIPDNN_PLUGIN_STATUS_NOT_INITIALIZED = 6
 } hipdnnPluginStatus_t;
 
-typedef enum {
+typedef HIPDNN_ENUM {
     HIPDNN_PLUGIN_TYPE_UNSPECIFIED = 0,
     HIPDNN_PLUGIN_TYPE_ENGINE = 1,
     HIPDNN_PLUGIN_TYPE_HEURISTIC = 2
@@ -71,7 +80,7 @@ typedef void* hipdnnPluginStream_t;
 /* The C API's header declares these two as well, under the same guard. */
 #ifndef HIPDNN_CALLBACK_TYPES_DEFINED
 #define HIPDNN_CALLBACK_TYPES_DEFINED
-typedef enum {
+typedef HIPDNN_ENUM {
     HIPDNN_SEV_INFO = 0,
     HIPDNN_SEV_WARN = 1,
     HIPDNN_SEV_ERROR = 2,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "raggeddnn/schema/data_types_generated.h"
+#include "raggeddnn/schema/tensor_attributes_generated.h"
 #include "raggeddnn/tensor/data_type.hpp"
 
 namespace raggeddnn::schema {
@@ -46,6 +47,22 @@ inline constexpr raggeddnn::DataType from_wire(schema::DataType wire) {
         if (pair.wire == wire) return pair.type;
     }
     return raggeddnn::DataType::NOT_SET;
+}
+
+// The data type whose scalars a member of the union holds; UINT8 shares one with 8-bit floats.
+inline constexpr raggeddnn::DataType data_type_of_value(TensorValue type) {
+    using raggeddnn::DataType;
+    switch (type) {
+        case TensorValue::Float32Value: return DataType::FLOAT;
+        case TensorValue::Float16Value: return DataType::HALF;
+        case TensorValue::BFloat16Value: return DataType::BFLOAT16;
+        case TensorValue::Float8Value: return DataType::UINT8;
+        case TensorValue::Int32Value: return DataType::INT32;
+        case TensorValue::Float64Value: return DataType::DOUBLE;
+        case TensorValue::Int64Value: return DataType::INT64;
+        case TensorValue::BoolValue: return DataType::BOOLEAN;
+        default: return DataType::NOT_SET;
+    }
 }
 
 }  // namespace raggeddnn::schema

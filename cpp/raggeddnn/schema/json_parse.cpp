@@ -75,10 +75,11 @@ private:
     }
 
     bool enter(Json empty) {
+        Json* added = add(std::move(empty));
         if (levels_.size() == K_MAX_JSON_DEPTH) {
             invalid("[json] ", path(), " is nested deeper than ", K_MAX_JSON_DEPTH, " levels");
         }
-        levels_.push_back({add(std::move(empty)), {}});
+        levels_.push_back({added, {}});
         return true;
     }
 
@@ -87,12 +88,12 @@ private:
         return true;
     }
 
+    // Of what was added last.
     std::string path() const {
         std::string text;
         for (const Level& level : levels_) {
             if (level.value->is_array()) {
-                const size_t size = level.value->size();
-                text += message("[", size - (size != 0), "]");
+                text += message("[", level.value->size() - 1, "]");
             } else {
                 if (!text.empty()) text += '.';
                 text += printable(level.key);

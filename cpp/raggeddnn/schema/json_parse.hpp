@@ -7,8 +7,8 @@
 
 namespace raggeddnn::schema {
 
-// A value takes about twenty times its text at worst.
-inline constexpr size_t K_MAX_JSON_BYTES = size_t{32} << 20;
+// Values take up to forty times their text (a list of empty objects).
+inline constexpr size_t K_MAX_JSON_BYTES = size_t{16} << 20;
 // The deepest that is written: a list in a group of a node in the list of nodes.
 inline constexpr size_t K_MAX_JSON_DEPTH = 8;
 // Far beyond the largest object that is written.

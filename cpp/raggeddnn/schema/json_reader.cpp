@@ -1,7 +1,10 @@
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <deque>
 #include <limits>
-#include <optional>
+#include <string>
+#include <vector>
 
 #include "raggeddnn/base/error.hpp"
 #include "raggeddnn/schema/blob.hpp"

@@ -16,6 +16,15 @@ T from_bytes(const uint8_t* at) {
     return flatbuffers::ReadScalar<T>(at);
 }
 
+template <class T>
+uoffset_t write_vector(flatbuffers::FlatBufferBuilder& builder, std::span<const uint8_t> bytes) {
+    std::vector<T> values(bytes.size() / sizeof(T));
+    for (size_t i = 0; i < values.size(); ++i) {
+        values[i] = from_bytes<T>(bytes.data() + i * sizeof(T));
+    }
+    return builder.CreateVector(values).o;
+}
+
 }  // namespace
 
 void store_integer(BaseType type, int64_t value, uint8_t* at) {
@@ -44,11 +53,12 @@ uoffset_t write_struct(flatbuffers::FlatBufferBuilder& builder, const TypeInfo& 
 
 uoffset_t write_scalars(flatbuffers::FlatBufferBuilder& builder, BaseType element,
                         std::span<const uint8_t> bytes) {
-    const size_t size = scalar_size(element);
-    const size_t count = bytes.size() / size;
-    builder.StartVector(count, size, size);
-    builder.PushBytes(bytes.data(), bytes.size());
-    return builder.EndVector(count);
+    switch (scalar_size(element)) {
+        case 1: return write_vector<uint8_t>(builder, bytes);
+        case 2: return write_vector<uint16_t>(builder, bytes);
+        case 4: return write_vector<uint32_t>(builder, bytes);
+        default: return write_vector<uint64_t>(builder, bytes);
+    }
 }
 
 void TableWriter::integer(const FieldInfo& field, int64_t value) {
