@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import raggeddnn as rd
 import raggeddnn.varlen
+from pass_by_value_matrix import LATER, MATRIX
 from raggeddnn.testing.checks import is_reference
 from raggeddnn.testing.graphs import SdpaGraph
 
@@ -56,3 +57,24 @@ def varlen(engine: str) -> Callable[..., Any]:
             pytest.skip(f"{engine} refuses: {refusal}")
 
     return call
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """The pass-by-value document's testing plan: every bullet, its tests, and how they went."""
+    outcomes: dict[str, set[str]] = {}
+    for outcome in ("passed", "failed", "error", "skipped"):
+        for report in terminalreporter.getreports(outcome):
+            name = report.nodeid.split("[")[0].split("/")[-1]
+            outcomes.setdefault(name, set()).add(outcome)
+    if not any(name in outcomes for names in MATRIX.values() for name in names):
+        return
+    terminalreporter.section("runtime pass-by-value, section 9")
+    for bullet, names in MATRIX.items():
+        for name in names:
+            found = outcomes.get(name, {"not run"})
+            worst = next(
+                o for o in ("error", "failed", "skipped", "passed", "not run") if o in found
+            )
+            terminalreporter.write_line(f"{bullet:<48} {name}: {worst}")
+    for bullet in LATER:
+        terminalreporter.write_line(f"{bullet:<48} not shown yet: needs further operations")

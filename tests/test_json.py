@@ -9,6 +9,7 @@ from typing import Any
 import fb_builder as fb
 import pytest
 import raggeddnn as rd
+from fuzz import seeds
 from fuzz.samples import OPS, content, op_graph, scalars_graph
 from test_schema_slots import EXPECTED
 
@@ -84,6 +85,18 @@ def test_a_graph_built_here_keeps_id_and_stamps() -> None:
     assert content(read.serialize()) == content(g.serialize())
     assert [t.get_name() for t in read.tensors] == [t.get_name() for t in g.tensors]
     assert read.build(engine="reference") is not None
+
+
+def test_the_seeds_of_the_fuzzers_are_accepted() -> None:
+    """A fuzzer that starts from refused inputs sees little of what comes after the refusal."""
+    for data in seeds.inputs("graph"):
+        assert content(bytes_of(json_of(data))) == content(data)
+    for data in seeds.inputs("container"):
+        if data not in seeds.plans():
+            json_of(data)
+    *graphs, _plan = seeds.inputs("json")
+    for data in graphs:
+        assert rd.Graph.from_json(data).to_json() == data.decode()
 
 
 def test_names_may_hold_any_text() -> None:

@@ -7,16 +7,16 @@
 #ifndef RAGGEDDNN_BACKEND_HIPDNN_BACKEND_ATTRIBUTES_H
 #define RAGGEDDNN_BACKEND_HIPDNN_BACKEND_ATTRIBUTES_H
 
-/* C++ callers may pass numbers that no enumerator has, as C callers do: defined only with a type. */
-#ifndef HIPDNN_ENUM
+/* C++ may get numbers that no enumerator has, as C may: defined only for enums with a type. */
+#ifndef HIPDNN_ENUM_INT
 #ifdef __cplusplus
-#define HIPDNN_ENUM enum : int
+#define HIPDNN_ENUM_INT : int
 #else
-#define HIPDNN_ENUM enum
+#define HIPDNN_ENUM_INT
 #endif
 #endif
 
-typedef HIPDNN_ENUM {
+typedef enum HIPDNN_ENUM_INT {
     /* Engine heuristics */
     HIPDNN_ATTR_ENGINEHEUR_MODE = 100,
     HIPDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH = 101,

@@ -9,12 +9,12 @@
 /* Longest text, terminator included, that is kept for a thread's last error. Unverified. */
 #define HIPDNN_ERROR_STRING_MAX_LENGTH 8192
 
-/* C++ callers may pass numbers that no enumerator has, as C callers do: defined only with a type. */
-#ifndef HIPDNN_ENUM
+/* C++ may get numbers that no enumerator has, as C may: defined only for enums with a type. */
+#ifndef HIPDNN_ENUM_INT
 #ifdef __cplusplus
-#define HIPDNN_ENUM enum : int
+#define HIPDNN_ENUM_INT : int
 #else
-#define HIPDNN_ENUM enum
+#define HIPDNN_ENUM_INT
 #endif
 #endif
 
@@ -25,7 +25,7 @@ extern "C" {
 /* The plugin ABI's header declares these two as well, under the same guard. */
 #ifndef HIPDNN_CALLBACK_TYPES_DEFINED
 #define HIPDNN_CALLBACK_TYPES_DEFINED
-typedef HIPDNN_ENUM {
+typedef enum HIPDNN_ENUM_INT {
     HIPDNN_SEV_INFO = 0,
     HIPDNN_SEV_WARN = 1,
     HIPDNN_SEV_ERROR = 2,
@@ -41,7 +41,7 @@ typedef struct HipdnnBackendDescriptor* hipdnnBackendDescriptor_t;
 /* As HIP declares it; a cudaStream_t is passed by a cast. */
 typedef struct ihipStream_t* hipStream_t;
 
-typedef HIPDNN_ENUM {
+typedef enum HIPDNN_ENUM_INT {
     HIPDNN_STATUS_SUCCESS = 0,
     HIPDNN_STATUS_NOT_INITIALIZED = 1,
     HIPDNN_STATUS_BAD_PARAM = 2,
@@ -60,7 +60,7 @@ typedef HIPDNN_ENUM {
 } hipdnnStatus_t;
 
 /* Neither the wire's numbers nor those of the graph API. */
-typedef HIPDNN_ENUM {
+typedef enum HIPDNN_ENUM_INT {
     HIPDNN_DATA_FLOAT = 0,
     HIPDNN_DATA_DOUBLE = 1,
     HIPDNN_DATA_HALF = 2,
@@ -82,7 +82,7 @@ typedef HIPDNN_ENUM {
 } hipdnnDataType_t;
 
 /* What the elements of an attribute are; the C type of one element in the comment. */
-typedef HIPDNN_ENUM {
+typedef enum HIPDNN_ENUM_INT {
     HIPDNN_TYPE_HANDLE = 0,    /* hipdnnHandle_t */
     HIPDNN_TYPE_DATA_TYPE = 1, /* hipdnnDataType_t */
     HIPDNN_TYPE_BOOLEAN = 2,   /* bool, one byte */
@@ -122,7 +122,7 @@ typedef HIPDNN_ENUM {
 } hipdnnBackendAttributeType_t;
 
 /* From 17 on as in the newest copies seen; older ones order the operations differently. */
-typedef HIPDNN_ENUM {
+typedef enum HIPDNN_ENUM_INT {
     HIPDNN_INVALID_TYPE = 0,
     HIPDNN_BACKEND_ENGINE_DESCRIPTOR = 1,
     HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR = 2,
@@ -161,7 +161,7 @@ typedef HIPDNN_ENUM {
 } hipdnnBackendDescriptorType_t;
 
 /* What HIPDNN_ATTR_OPERATION_TYPE_EXT answers. */
-typedef HIPDNN_ENUM {
+typedef enum HIPDNN_ENUM_INT {
     HIPDNN_OPERATION_TYPE_NOT_SET_EXT = 0,
     HIPDNN_OPERATION_TYPE_CONVOLUTION_FORWARD_EXT = 1,
     HIPDNN_OPERATION_TYPE_CONVOLUTION_BACKWARD_DATA_EXT = 2,
@@ -185,21 +185,21 @@ typedef HIPDNN_ENUM {
     HIPDNN_OPERATION_TYPE_LAYERNORM_BACKWARD_EXT = 20 /* unverified */
 } hipdnnOperationType_ext_t;
 
-typedef HIPDNN_ENUM { HIPDNN_HEUR_MODE_FALLBACK = 0 } hipdnnBackendHeurMode_t;
+typedef enum HIPDNN_ENUM_INT { HIPDNN_HEUR_MODE_FALLBACK = 0 } hipdnnBackendHeurMode_t;
 
-typedef HIPDNN_ENUM {
+typedef enum HIPDNN_ENUM_INT {
     HIPDNN_DIAGONAL_ALIGNMENT_TOP_LEFT_EXT = 0,
     HIPDNN_DIAGONAL_ALIGNMENT_BOTTOM_RIGHT_EXT = 1
 } hipdnnDiagonalAlignment_t;
 
-typedef HIPDNN_ENUM {
+typedef enum HIPDNN_ENUM_INT {
     HIPDNN_ATTENTION_IMPLEMENTATION_AUTO_EXT = 0,
     HIPDNN_ATTENTION_IMPLEMENTATION_COMPOSITE_EXT = 1,
     HIPDNN_ATTENTION_IMPLEMENTATION_UNIFIED_EXT = 2
 } hipdnnAttentionImplementation_t;
 
 /* The wire's numbers; some copies of hipDNN write HIPDNN_POINTWISE_MODE_*. */
-typedef HIPDNN_ENUM {
+typedef enum HIPDNN_ENUM_INT {
     HIPDNN_POINTWISE_ABS = 1,
     HIPDNN_POINTWISE_ADD = 2,
     HIPDNN_POINTWISE_ADD_SQUARE = 3,
@@ -250,7 +250,7 @@ typedef HIPDNN_ENUM {
 } hipdnnPointwiseMode_t;
 
 /* The wire's numbers; some copies of hipDNN write HIPDNN_REDUCE_TENSOR_*. */
-typedef HIPDNN_ENUM {
+typedef enum HIPDNN_ENUM_INT {
     HIPDNN_REDUCTION_ADD = 1,
     HIPDNN_REDUCTION_MUL = 2,
     HIPDNN_REDUCTION_MIN = 3,
@@ -263,7 +263,7 @@ typedef HIPDNN_ENUM {
 } hipdnnReductionMode_t;
 
 /* The wire's numbers; unverified. */
-typedef HIPDNN_ENUM {
+typedef enum HIPDNN_ENUM_INT {
     HIPDNN_NORM_FWD_PHASE_INFERENCE = 1,
     HIPDNN_NORM_FWD_PHASE_TRAINING = 2
 } hipdnnNormFwdPhase_t;
@@ -274,22 +274,22 @@ typedef struct {
     size_t size;
 } hipdnnBackendFlatbufferData_t;
 
-typedef HIPDNN_ENUM {
+typedef enum HIPDNN_ENUM_INT {
     HIPDNN_SERIALIZED_CONTENT_GRAPH = 1,
     HIPDNN_SERIALIZED_CONTENT_EXECUTION_PLAN = 2
 } hipdnnSerializedContentFlags_t;
 
-typedef HIPDNN_ENUM {
+typedef enum HIPDNN_ENUM_INT {
     HIPDNN_PLUGIN_LOADING_ADDITIVE = 0, /* besides the default paths */
     HIPDNN_PLUGIN_LOADING_ABSOLUTE = 1  /* instead of all others */
 } hipdnnPluginLoadingMode_ext_t;
 
-typedef HIPDNN_ENUM {
+typedef enum HIPDNN_ENUM_INT {
     HIPDNN_PLUGIN_UNLOAD_LAZY = 0,
     HIPDNN_PLUGIN_UNLOAD_EAGER = 1
 } hipdnnPluginUnloadingMode_ext_t;
 
-typedef HIPDNN_ENUM {
+typedef enum HIPDNN_ENUM_INT {
     HIPDNN_LOG_CALLBACK_SYNC = 0,
     HIPDNN_LOG_CALLBACK_ASYNC = 1
 } hipdnnLogCallbackMode_t;

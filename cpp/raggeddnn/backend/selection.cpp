@@ -59,8 +59,8 @@ PluginAnswer ask(const std::shared_ptr<const PluginLibrary>& library,
         const std::string fresh = library->last_error();
         // A plugin may never clear its text. One that did not change is a reason only if it was one
         // the last time, too.
-        static thread_local std::map<const PluginLibrary*, std::string> last_reasons;
-        std::string& last_reason = last_reasons[library.get()];
+        static thread_local std::map<std::string, std::string> last_reasons;  // by path
+        std::string& last_reason = last_reasons[library->path()];
         if (fresh == stale && fresh != last_reason) return answer;
         last_reason = fresh;
         read_reasons(*library, fresh, answer);

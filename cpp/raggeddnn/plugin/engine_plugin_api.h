@@ -29,12 +29,12 @@
 /* Longest text, terminator included, that a plugin keeps for its last error. */
 #define HIPDNN_PLUGIN_ERROR_STRING_MAX_LENGTH 2048
 
-/* C++ callers may pass numbers that no enumerator has, as C callers do: defined only with a type. */
-#ifndef HIPDNN_ENUM
+/* C++ may get numbers that no enumerator has, as C may: defined only for enums with a type. */
+#ifndef HIPDNN_ENUM_INT
 #ifdef __cplusplus
-#define HIPDNN_ENUM enum : int
+#define HIPDNN_ENUM_INT : int
 #else
-#define HIPDNN_ENUM enum
+#define HIPDNN_ENUM_INT
 #endif
 #endif
 
@@ -42,7 +42,7 @@
 extern "C" {
 #endif
 
-typedef HIPDNN_ENUM {
+typedef enum HIPDNN_ENUM_INT {
     HIPDNN_PLUGIN_STATUS_SUCCESS = 0,
     HIPDNN_PLUGIN_STATUS_BAD_PARAM = 1,
     HIPDNN_PLUGIN_STATUS_INVALID_VALUE = 2,
@@ -52,7 +52,7 @@ typedef HIPDNN_ENUM {
     HIPDNN_PLUGIN_STATUS_NOT_INITIALIZED = 6
 } hipdnnPluginStatus_t;
 
-typedef HIPDNN_ENUM {
+typedef enum HIPDNN_ENUM_INT {
     HIPDNN_PLUGIN_TYPE_UNSPECIFIED = 0,
     HIPDNN_PLUGIN_TYPE_ENGINE = 1,
     HIPDNN_PLUGIN_TYPE_HEURISTIC = 2
@@ -80,7 +80,7 @@ typedef void* hipdnnPluginStream_t;
 /* The C API's header declares these two as well, under the same guard. */
 #ifndef HIPDNN_CALLBACK_TYPES_DEFINED
 #define HIPDNN_CALLBACK_TYPES_DEFINED
-typedef HIPDNN_ENUM {
+typedef enum HIPDNN_ENUM_INT {
     HIPDNN_SEV_INFO = 0,
     HIPDNN_SEV_WARN = 1,
     HIPDNN_SEV_ERROR = 2,
