@@ -1,7 +1,7 @@
 """Section 9 of the runtime pass-by-value document, bullet by bullet: which tests show it.
 
-conftest.py prints the table with outcomes after a run; test_pass_by_value_matrix.py checks that every
-test named here exists.
+conftest.py prints the table with outcomes after a run; test_pass_by_value_matrix.py checks that
+every test named here exists.
 """
 
 from __future__ import annotations

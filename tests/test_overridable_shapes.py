@@ -75,7 +75,7 @@ SHAPE, STRIDES = [1, HEADS, 3, DIM], [HEADS * 3 * DIM, 3 * DIM, DIM, 1]
 @pytest.mark.parametrize(
     "overrides, words",
     [
-        ({1: ([2, HEADS, 3, DIM], STRIDES)}, "batch"),
+        ({1: ([0, HEADS, 3, DIM], STRIDES)}, "batch"),
         ({77: (SHAPE, STRIDES)}, "uid 77 is no tensor of the graph"),
         ({1: (SHAPE[:3], STRIDES[:3])}, "has 3 dims and 3 strides, expected 4"),
         ({1: (SHAPE, STRIDES[:3])}, "4 dims and 3 strides"),
