@@ -1,0 +1,80 @@
+// The forward attention node of the reference engine: what it reads of the graph, and where its
+// memory is.
+#include <optional>
+
+#include "ops.hpp"
+#include "raggeddnn/plugin/sequences.hpp"
+#include "raggeddnn/schema/sdpa_problem.hpp"
+#include "sdpa_forward.hpp"
+#include "typed_memory.hpp"
+
+namespace raggeddnn::reference {
+namespace {
+
+using plugin::Buffers;
+using plugin::GraphView;
+using plugin::Sequence;
+using plugin::Sequences;
+using schema::SdpaProblem;
+using schema::TensorGeometry;
+
+class SdpaForwardPlan : public plugin::Plan {
+public:
+    SdpaForwardPlan(const GraphView& graph, const schema::Node& node)
+        : problem_(schema::read_sdpa_problem(graph, node)) {
+        if (problem_.scale_uid) {
+            scale_ = plugin::ScalarOperand::make(graph.tensor(*problem_.scale_uid));
+        }
+        if (!problem_.unread.empty()) {
+            invalid("[sdpa] attribute ", problem_.unread.front(), " is set, expected unset");
+        }
+        for (const TensorGeometry* t : {&problem_.q, &problem_.k, &problem_.v, &problem_.o,
+                                        problem_.stats ? &*problem_.stats : nullptr,
+                                        problem_.bias ? &*problem_.bias : nullptr}) {
+            if (t && !is_computable(t->type)) {
+                invalid("[sdpa] ", t->label, " has data type ", to_string(t->type),
+                        ", expected DOUBLE, FLOAT, HALF or BFLOAT16");
+            }
+        }
+    }
+
+    void execute(const plugin::ExecuteArgs& args) const override {
+        const Buffers& buffers = args.buffers;
+        const Sequences sequences(problem_, buffers);
+        bool has_rows = false;
+        bool has_keys = false;
+        for (const Sequence& s : sequences) {
+            has_rows |= s.valid_q > 0;
+            has_keys |= s.valid_q > 0 && s.valid_kv > 0;
+        }
+        if (!has_rows) return;
+        SdpaMemory memory;
+        memory.o = buffers.find_device_buffer(problem_.o.uid, problem_.o.label);
+        if (problem_.stats) {
+            memory.stats = buffers.find_device_buffer(problem_.stats->uid, problem_.stats->label);
+        }
+        // Tensors without elements may come without memory.
+        if (has_keys) {
+            memory.q = buffers.find_device_buffer(problem_.q.uid, problem_.q.label);
+            memory.k = buffers.find_device_buffer(problem_.k.uid, problem_.k.label);
+            memory.v = buffers.find_device_buffer(problem_.v.uid, problem_.v.label);
+            if (problem_.bias) {
+                memory.bias = buffers.find_device_buffer(problem_.bias->uid, problem_.bias->label);
+            }
+        }
+        const double scale = scale_ ? scale_->resolve(buffers) : problem_.scale;
+        sdpa_forward(problem_, scale, sequences, memory);
+    }
+
+private:
+    SdpaProblem problem_;
+    std::optional<plugin::ScalarOperand> scale_;
+};
+
+}  // namespace
+
+std::unique_ptr<plugin::Plan> build_sdpa_forward(const GraphView& graph, const schema::Node& node) {
+    return std::make_unique<SdpaForwardPlan>(graph, node);
+}
+
+}  // namespace raggeddnn::reference
