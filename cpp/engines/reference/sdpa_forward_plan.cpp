@@ -38,6 +38,8 @@ public:
         }
     }
 
+    const SdpaProblem& problem() const { return problem_; }
+
     void execute(const plugin::ExecuteArgs& args) const override {
         const Buffers& buffers = args.buffers;
         const Sequences sequences(problem_, buffers);
@@ -73,8 +75,16 @@ private:
 
 }  // namespace
 
-std::unique_ptr<plugin::Plan> build_sdpa_forward(const GraphView& graph, const schema::Node& node) {
-    return std::make_unique<SdpaForwardPlan>(graph, node);
+BuiltNode build_sdpa_forward(const GraphView& graph, const schema::Node& node) {
+    auto plan = std::make_unique<SdpaForwardPlan>(graph, node);
+    const SdpaProblem& p = plan->problem();
+    BuiltNode built;
+    built.inputs = {p.q.uid, p.k.uid, p.v.uid};
+    built.outputs = {p.o.uid};
+    if (p.bias) built.inputs.push_back(p.bias->uid);
+    if (p.stats) built.outputs.push_back(p.stats->uid);
+    built.plan = std::move(plan);
+    return built;
 }
 
 }  // namespace raggeddnn::reference

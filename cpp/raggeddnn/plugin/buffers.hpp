@@ -20,6 +20,9 @@ public:
     Buffers(const hipdnnPluginDeviceBuffer_t* entries, uint32_t count)
         : entries_(entries), count_(count) {}
 
+    const hipdnnPluginDeviceBuffer_t* begin() const { return entries_; }
+    const hipdnnPluginDeviceBuffer_t* end() const { return entries_ + count_; }
+
     void* find(int64_t uid) const {
         for (uint32_t i = 0; i < count_; ++i) {
             if (entries_[i].uid == uid) return entries_[i].ptr;
