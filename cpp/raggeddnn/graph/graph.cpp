@@ -4,11 +4,11 @@
 #include <unordered_set>
 #include <utility>
 
+#include "raggeddnn/graph/ops/checks.hpp"
 #include "raggeddnn/graph/ops/infer.hpp"
 #include "raggeddnn/schema/blob.hpp"
 #include "raggeddnn/schema/data_type_map.hpp"
 #include "raggeddnn/schema/graph_view.hpp"
-#include "raggeddnn/schema/sdpa_problem.hpp"
 
 namespace raggeddnn {
 
@@ -98,65 +98,11 @@ TensorPtr Graph::tensor(TensorPtr attributes) {
     return attributes;
 }
 
-namespace {
-
-template <class Slot>
-TensorUse sdpa_use(const char* role, const TensorPtr& tensor, Slot slot) {
-    return {role, tensor, [slot](schema::NodeT& node, int64_t uid) {
-                node.attributes.AsSdpaAttributes()->*slot = uid;
-            }};
+bool Graph::contains(const TensorPtr& tensor) const {
+    return std::find(tensors_.begin(), tensors_.end(), tensor) != tensors_.end();
 }
 
-}  // namespace
-
-std::array<TensorPtr, 2> Graph::sdpa(TensorPtr q, TensorPtr k, TensorPtr v,
-                                     SdpaAttributes options) {
-    refuse_if_final("sdpa");
-    using Table = schema::SdpaAttributesT;
-    const std::string prefix = options.name().empty() ? "sdpa" : options.name();
-    if (options.attn_scale() && options.has(&Table::scale_tensor_uid)) {
-        invalid("[", prefix, "] attn_scale is both a tensor and a number, expected one of them");
-    }
-    const auto output = [&](const char* suffix) {
-        TensorAttributes t;
-        t.set_name(prefix + "::" + suffix).set_is_virtual(true);
-        return tensor(t);
-    };
-
-    OpNode node;
-    node.table.name = options.name();
-    node.table.attributes.Set(options.lowered());
-    node.infer = [scale = options.attn_scale()](schema::NodeT& table,
-                                                const graph_ops::InferContext& context) {
-        graph_ops::infer_sdpa(*table.attributes.AsSdpaAttributes(), scale, context);
-    };
-    node.uses = {sdpa_use("q", q, &Table::q_tensor_uid), sdpa_use("k", k, &Table::k_tensor_uid),
-                 sdpa_use("v", v, &Table::v_tensor_uid)};
-    for (const SdpaAttributes::Operand& operand : options.operands()) {
-        node.uses.push_back(sdpa_use(operand.role.c_str(), operand.tensor, operand.slot));
-    }
-    for (const TensorUse& use : node.uses) {
-        if (!use.tensor) {
-            fail(ErrorCode::ATTRIBUTE_NOT_SET, "[", prefix, "] ", use.role,
-                 " is null, expected a tensor");
-        }
-        if (std::find(tensors_.begin(), tensors_.end(), use.tensor) == tensors_.end()) {
-            invalid("[", prefix, "] ", use.role, " is ", use.tensor->label(),
-                    ", which is not in this graph, expected a result of graph.tensor or of an "
-                    "operation");
-        }
-    }
-    const TensorPtr o = output("o");
-    node.uses.push_back(sdpa_use("o", o, &Table::o_tensor_uid));
-    TensorPtr stats;
-    if (options.generate_stats()) {
-        stats = output("stats");
-        stats->set_data_type(DataType::FLOAT);
-        node.uses.push_back(sdpa_use("stats", stats, &Table::stats_tensor_uid));
-    }
-    nodes_.push_back(std::move(node));
-    return {o, stats};
-}
+void Graph::add_node(OpNode node) { nodes_.push_back(std::move(node)); }
 
 void Graph::assign_uids() {
     std::unordered_set<int64_t> taken;
@@ -297,11 +243,7 @@ void widen_ragged_offsets(schema::GraphT& lowered) {
 
 // The operations' own rules, checked on the bytes: the same code that engines read them with.
 void check_nodes(const schema::GraphView& view) {
-    for (size_t i = 0; i < view.node_count(); ++i) {
-        if (view.node(i).attributes_type() == schema::NodeAttributes::SdpaAttributes) {
-            schema::read_sdpa_problem(view, view.node(i));
-        }
-    }
+    for (size_t i = 0; i < view.node_count(); ++i) graph_ops::check_node(view, view.node(i));
 }
 
 }  // namespace

@@ -90,6 +90,12 @@ public:
     // [B,Hq,Sq,D], k [B,Hk,Skv,D], v [B,Hv,Skv,Dv], o [B,Hq,Sq,Dv], stats [B,Hq,Sq,1].
     std::array<TensorPtr, 2> sdpa(TensorPtr q, TensorPtr k, TensorPtr v, SdpaAttributes attributes);
 
+    // For operations of ops/: throws when the graph is final; whether a tensor is of this graph;
+    // takes a node whose operands are.
+    void refuse_if_final(const char* what) const;
+    bool contains(const TensorPtr& tensor) const;
+    void add_node(OpNode node);
+
     // Assigns uids, infers what was left out, and checks everything.
     Error validate();
 
@@ -131,7 +137,6 @@ public:
 private:
     // The final form as it would be now.
     std::shared_ptr<const schema::GraphBlob> preview();
-    void refuse_if_final(const char* what) const;
     void assign_uids();
     void infer(schema::GraphT& lowered) const;
     // Puts what was inferred into the tensors that their author holds, until the next time.

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <utility>
 
+#include "raggeddnn/graph/graph.hpp"
 #include "raggeddnn/graph/ops/infer.hpp"
+#include "raggeddnn/graph/ops/node_draft.hpp"
 
 namespace raggeddnn {
 
@@ -150,5 +152,32 @@ void infer_sdpa(schema::SdpaAttributesT& attributes, std::optional<double> scale
 }
 
 }  // namespace graph_ops
+
+std::array<TensorPtr, 2> Graph::sdpa(TensorPtr q, TensorPtr k, TensorPtr v,
+                                     SdpaAttributes options) {
+    using Table = schema::SdpaAttributesT;
+    graph_ops::NodeDraft<Table> draft(*this, "sdpa", options.name(), options.lowered());
+    if (options.attn_scale() && options.has(&Table::scale_tensor_uid)) {
+        invalid("[", draft.prefix(),
+                "] attn_scale is both a tensor and a number, expected one of them");
+    }
+    draft.input("q", q, &Table::q_tensor_uid);
+    draft.input("k", k, &Table::k_tensor_uid);
+    draft.input("v", v, &Table::v_tensor_uid);
+    for (const SdpaAttributes::Operand& operand : options.operands()) {
+        draft.input(operand.role, operand.tensor, operand.slot);
+    }
+    const TensorPtr o = draft.output("o", &Table::o_tensor_uid);
+    TensorPtr stats;
+    if (options.generate_stats()) {
+        stats = draft.output("stats", &Table::stats_tensor_uid);
+        stats->set_data_type(DataType::FLOAT);
+    }
+    draft.commit(
+        [scale = options.attn_scale()](Table& table, const graph_ops::InferContext& context) {
+            graph_ops::infer_sdpa(table, scale, context);
+        });
+    return {o, stats};
+}
 
 }  // namespace raggeddnn
