@@ -9,6 +9,7 @@
 #include "raggeddnn/schema/blob.hpp"
 #include "raggeddnn/schema/data_type_map.hpp"
 #include "raggeddnn/schema/graph_view.hpp"
+#include "raggeddnn/schema/tensor_geometry.hpp"
 
 namespace raggeddnn {
 
