@@ -7,6 +7,7 @@ every test named here exists.
 from __future__ import annotations
 
 PLUGINS = "test_plugins.py::"
+SCALARS = "test_scalars_of_operations.py::"
 GUARDS = "test_guards.py::"
 ATTRIBUTES = "test_tensor_attributes.py::"
 
@@ -55,7 +56,15 @@ MATRIX: dict[str, tuple[str, ...]] = {
         PLUGINS + "test_a_runtime_scale_is_what_the_caller_supplied",
         "test_scalars_at_run_time.py::test_both_runtime_states_on_every_engine",
     ),
-    "Mixed multi-scalar graph": (PLUGINS + "test_scalars_in_different_states_do_not_mix",),
+    "Constant-operation runtime-value regression": (
+        SCALARS + "test_a_runtime_sentinel_shows_in_the_result_or_the_graph_is_declined",
+        SCALARS + "test_a_default_holds_whatever_the_pack_says",
+        SCALARS + "test_a_missing_runtime_scalar_is_named",
+    ),
+    "Mixed multi-scalar graph": (
+        PLUGINS + "test_scalars_in_different_states_do_not_mix",
+        "test_batchnorm.py::test_a_constant_epsilon_and_a_runtime_momentum_do_not_mix",
+    ),
     "Backend attribute derivation": ("test_c_api.py::test_program",),
     "Post-build setter warning": (
         ATTRIBUTES + "test_a_setter_after_the_build_warns_and_changes_no_plan",
@@ -63,4 +72,4 @@ MATRIX: dict[str, tuple[str, ...]] = {
 }
 
 # Shown with the operations and the verification harness that they need.
-LATER = ("Constant-operation runtime-value regression", "Harness host-value injection")
+LATER = ("Harness host-value injection",)

@@ -1,8 +1,8 @@
 """Makes ``_core.pyi`` from the compiled module; ``python tests/stubs.py`` writes it.
 
 pybind11-stubgen reads the docstrings; what it cannot know is put right here, by rule: members of
-enumerations get their values, a parameter that defaults to None may be None, and a bare ``dict`` is
-one of anything. Needs pybind11-stubgen, and ruff to write the file.
+enumerations get their values, a parameter that defaults to None may be None, and a bare ``dict``
+or ``tuple`` is one of anything. Needs pybind11-stubgen, and ruff to write the file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 import raggeddnn._core as core
 
 TARGET = Path(__file__).resolve().parent.parent / "python" / "raggeddnn" / "_core.pyi"
-ANY_DICT = "dict[typing.Any, typing.Any]"
+BARE = {"dict": "dict[typing.Any, typing.Any]", "tuple": "tuple[typing.Any, ...]"}
 
 
 def _generate() -> str:
@@ -76,7 +76,7 @@ class _Corrections(ast.NodeTransformer):
         return node
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        return _expression(ANY_DICT) if node.id == "dict" else node
+        return _expression(BARE[node.id]) if node.id in BARE else node
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.Subscript:
         node.slice = self.visit(node.slice)  # and not the name: it has its arguments

@@ -33,7 +33,7 @@ GPU_KERNELS = "cpp/engines/hip/attention/"  # knows maths: plain parameters, not
 OUTSIDE = {
     r"flatbuffers/": {"schema", "graph", "plugin", "backend", "testing", "engines"},
     r"nlohmann/": {"schema"},
-    r"dlfcn\.h": {"backend", "testing", "engines"},
+    r"dlfcn\.h": {"tensor", "backend", "testing", "engines"},
     r"pybind11/|Python\.h": {"bindings"},
     r"hip/|hip\w+\.h|rocwmma/|cuda|cu\w+\.h|nv\w+\.h|mma\.h|cute/|cutlass/": {"engines/hip"},
 }

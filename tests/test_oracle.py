@@ -213,7 +213,9 @@ def test_plain_computation_keeps_its_own_bounds(case):
     lse = np.zeros((case.heads[0], problem.side_q.rows), dtype=np.float32)
     for batch, (q, k, v, bias) in problem.sequences():
         at = problem.rows_of(batch)[0]
-        part_o, lse[:, at] = plain_sdpa(q, k, v, problem.options, bias=bias)
+        part_o, lse[:, at] = plain_sdpa(
+            q, k, v, problem.options, bias=bias, dropout=problem.dropout_of(batch)
+        )
         o[at] = part_o.transpose(1, 0, 2)
     assert_sdpa_close(o, lse, problem)
 

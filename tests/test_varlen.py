@@ -24,10 +24,10 @@ ENGINE = "reference"
 
 
 def is_callable_here(case):
-    """Cases that the one-call API can state: ragged, no bias, bottom-right wherever a mask is."""
+    """Cases that the one-call API can state: ragged, no bias or dropout, masks bottom-right."""
     masked = case.causal or case.left_bound is not None or case.right_bound is not None
     aligned = case.alignment == "bottom_right" or not masked
-    return case.is_ragged and case.bias is None and aligned
+    return case.is_ragged and case.bias is None and case.dropout == 0 and aligned
 
 
 def arguments(problem):

@@ -22,6 +22,7 @@ void bind_types(py::module_& m);
 void bind_tensor_attributes(py::module_& m);
 void bind_execution(py::module_& m);
 void bind_graph(py::module_& m);
+void bind_tensor(py::module_& m);
 
 inline void raise_if_bad(const Error& error) {
     if (error.is_bad()) throw Exception(error.code, error.err_msg);

@@ -2,6 +2,7 @@
 #include "raggeddnn/graph/graph.hpp"
 
 #include "arrays.hpp"
+#include "graph_ops.hpp"
 #include "raggeddnn/backend/handle.hpp"
 #include "raggeddnn/backend/selection.hpp"
 #include "raggeddnn/plugin/api_version.hpp"
@@ -67,44 +68,6 @@ TensorPtr tensor_like(Graph& g, py::object array, std::string name) {
     return g.tensor(t);
 }
 
-// The options that the calls of attention share.
-struct SdpaOptions {
-    py::object attn_scale;
-    MaybeTensor bias, seq_len_q, seq_len_kv;
-    bool causal_mask;
-    DiagonalAlignment diagonal_alignment;
-    std::optional<int64_t> left_bound, right_bound;
-    std::optional<float> dropout_probability;
-    MaybeTensor seed, offset;
-    bool generate_stats;
-    std::string name;
-
-    SdpaAttributes attributes() const {
-        SdpaAttributes a;
-        a.set_name(name).set_bias(bias.value_or(nullptr));
-        a.set_seq_len_q(seq_len_q.value_or(nullptr)).set_seq_len_kv(seq_len_kv.value_or(nullptr));
-        if (py::isinstance<TensorAttributes>(attn_scale)) {
-            a.set_attn_scale(attn_scale.cast<TensorPtr>());
-        } else if (!attn_scale.is_none()) {
-            a.set_attn_scale(std::get<double>(
-                scalar_from_python(attn_scale, DataType::DOUBLE, "[sdpa] attn_scale")));
-        }
-        if (causal_mask && right_bound && *right_bound != 0) {
-            invalid("[sdpa] causal_mask with right_bound ", *right_bound,
-                    ", expected no right_bound or 0: causal_mask is right_bound 0");
-        }
-        a.set_diagonal_alignment(diagonal_alignment);
-        a.set_diagonal_band_left_bound(left_bound);
-        a.set_diagonal_band_right_bound(causal_mask ? std::optional<int64_t>(0) : right_bound);
-        if (dropout_probability || seed || offset) {
-            a.set_dropout(dropout_probability.value_or(0.0F), seed.value_or(nullptr),
-                          offset.value_or(nullptr));
-        }
-        a.set_generate_stats(generate_stats);
-        return a;
-    }
-};
-
 std::map<std::string, KnobValue> knobs_from(const std::optional<py::dict>& knobs) {
     std::map<std::string, KnobValue> result;
     if (!knobs) return result;
@@ -163,44 +126,6 @@ void bind_construction(py::class_<Graph>& c) {
         "tensor_like", &tensor_like, py::arg("array"), py::arg("name") = "",
         "A tensor with the dims, strides and type of an array; a host array of one element gives a "
         "runtime scalar.");
-    c.def(
-        "sdpa",
-        [](Graph& g, TensorPtr q, TensorPtr k, TensorPtr v, py::object attn_scale, MaybeTensor bias,
-           MaybeTensor seq_len_q, MaybeTensor seq_len_kv, bool causal_mask,
-           DiagonalAlignment diagonal_alignment, std::optional<int64_t> left_bound,
-           std::optional<int64_t> right_bound, std::optional<float> dropout_probability,
-           MaybeTensor seed, MaybeTensor offset, bool generate_stats, std::string name) {
-            const SdpaOptions options{std::move(attn_scale),
-                                      bias,
-                                      seq_len_q,
-                                      seq_len_kv,
-                                      causal_mask,
-                                      diagonal_alignment,
-                                      left_bound,
-                                      right_bound,
-                                      dropout_probability,
-                                      seed,
-                                      offset,
-                                      generate_stats,
-                                      std::move(name)};
-            const auto [o, stats] = g.sdpa(q, k, v, options.attributes());
-            return std::pair(o, stats ? std::optional(stats) : std::nullopt);
-        },
-        py::arg("q"), py::arg("k"), py::arg("v"), py::kw_only(), py::arg("attn_scale") = py::none(),
-        py::arg("bias") = py::none(), py::arg("seq_len_q") = py::none(),
-        py::arg("seq_len_kv") = py::none(), py::arg("causal_mask") = false,
-        py::arg("diagonal_alignment") = DiagonalAlignment::TOP_LEFT,
-        py::arg("left_bound") = py::none(), py::arg("right_bound") = py::none(),
-        py::arg("dropout_probability") = py::none(), py::arg("seed") = py::none(),
-        py::arg("offset") = py::none(), py::arg("generate_stats") = false, py::arg("name") = "",
-        "Scaled dot-product attention; returns (o, stats), stats None unless generate_stats. q "
-        "[B,Hq,Sq,D], k [B,Hk,Skv,D], v [B,Hv,Skv,Dv], o [B,Hq,Sq,Dv], stats [B,Hq,Sq,1] FLOAT: "
-        "natural "
-        "log-sum-exp. attn_scale: a number, a scalar tensor, or None (1/sqrt(D)). Key c is visible "
-        "to "
-        "row r when r + offset - left_bound <= c <= r + offset + right_bound; offset is 0 for "
-        "TOP_LEFT "
-        "and valid_kv - valid_q of the batch for BOTTOM_RIGHT; None or negative: open.");
 }
 
 void bind_use(py::class_<Graph>& c) {
@@ -255,11 +180,14 @@ void bind_use(py::class_<Graph>& c) {
 
 void bind_graph(py::module_& m) {
     m.attr("K_GRAPH_READER_VERSION") = schema::K_GRAPH_READER_VERSION;
+    bind_graph_op_types(m);
     py::class_<Graph> c(
         m, "Graph",
         "Operations over tensors. Build it once, execute the plan with any buffers, "
         "offsets, lengths and runtime scalars.");
     bind_construction(c);
+    bind_graph_ops(c);
+    bind_graph_sdpa(c);
     bind_use(c);
 }
 

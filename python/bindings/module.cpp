@@ -9,4 +9,5 @@ PYBIND11_MODULE(_core, m) {
     raggeddnn::python::bind_tensor_attributes(m);
     raggeddnn::python::bind_execution(m);
     raggeddnn::python::bind_graph(m);
+    raggeddnn::python::bind_tensor(m);
 }

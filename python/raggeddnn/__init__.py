@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from . import varlen
+from . import tensor, varlen
 from ._core import (
     K_GRAPH_READER_VERSION,
     DataType,
@@ -13,6 +13,9 @@ from ._core import (
     ExecutionPlan,
     Graph,
     Handle,
+    NormFwdPhase,
+    PointwiseMode,
+    ReductionMode,
     ScalarType,
     TensorAttributes,
     Verdict,
@@ -32,14 +35,18 @@ __all__ = [
     "Graph",
     "Handle",
     "InvalidValueError",
+    "NormFwdPhase",
     "NotSupportedError",
     "PluginError",
+    "PointwiseMode",
+    "ReductionMode",
     "ScalarType",
     "TensorAttributes",
     "Verdict",
     "__version__",
     "add_plugin_path",
     "engines",
+    "tensor",
     "varlen",
 ]
 

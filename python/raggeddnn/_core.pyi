@@ -6,6 +6,7 @@ from __future__ import annotations
 import collections.abc
 import enum
 import typing
+import typing_extensions
 
 class DataType(enum.IntEnum):
     """
@@ -278,6 +279,85 @@ class ExecutionPlan:
         In bytes.
         """
 
+class PointwiseMode(enum.IntEnum):
+    """
+    Elementwise functions, by hipDNN's numbers.
+    """
+
+    UNSET = 0
+    ABS = 1
+    ADD = 2
+    ADD_SQUARE = 3
+    BINARY_SELECT = 4
+    CEIL = 5
+    CMP_EQ = 6
+    CMP_GE = 7
+    CMP_GT = 8
+    CMP_LE = 9
+    CMP_LT = 10
+    CMP_NEQ = 11
+    DIV = 12
+    ELU_BWD = 13
+    ELU_FWD = 14
+    ERF = 15
+    EXP = 16
+    FLOOR = 17
+    GELU_APPROX_TANH_BWD = 18
+    GELU_APPROX_TANH_FWD = 19
+    GELU_BWD = 20
+    GELU_FWD = 21
+    GEN_INDEX = 22
+    IDENTITY = 23
+    LOG = 24
+    LOGICAL_AND = 25
+    LOGICAL_NOT = 26
+    LOGICAL_OR = 27
+    MAX_OP = 28
+    MIN_OP = 29
+    MUL = 30
+    NEG = 31
+    RECIPROCAL = 32
+    RELU_BWD = 33
+    RELU_FWD = 34
+    RSQRT = 35
+    SIGMOID_BWD = 36
+    SIGMOID_FWD = 37
+    SIN = 38
+    SOFTPLUS_BWD = 39
+    SOFTPLUS_FWD = 40
+    SQRT = 41
+    SUB = 42
+    SWISH_BWD = 43
+    SWISH_FWD = 44
+    TAN = 45
+    TANH_BWD = 46
+    TANH_FWD = 47
+
+class ReductionMode(enum.IntEnum):
+    """
+    How elements are combined, by hipDNN's numbers.
+    """
+
+    NOT_SET = 0
+    ADD = 1
+    MUL = 2
+    MIN_OP = 3
+    MAX_OP = 4
+    AMAX = 5
+    AVG = 6
+    NORM1 = 7
+    NORM2 = 8
+    MUL_NO_ZEROS = 9
+
+class NormFwdPhase(enum.IntEnum):
+    """
+    Whether a normalization also gives the statistics for its gradients.
+    """
+
+    NOT_SET = 0
+    INFERENCE = 1
+    TRAINING = 2
+
 class Graph:
     """
     Operations over tensors. Build it once, execute the plan with any buffers, offsets, lengths and runtime scalars.
@@ -302,6 +382,73 @@ class Graph:
         intermediate_data_type: DataType = DataType.FLOAT,
         compute_data_type: DataType = DataType.FLOAT,
     ) -> None: ...
+    def batchnorm(
+        self,
+        x: TensorAttributes,
+        scale: TensorAttributes,
+        bias: TensorAttributes,
+        in_running_mean: TensorAttributes | None = None,
+        in_running_var: TensorAttributes | None = None,
+        epsilon: TensorAttributes | None = None,
+        momentum: TensorAttributes | None = None,
+        peer_stats: collections.abc.Sequence[TensorAttributes] = [],
+        *,
+        name: str = "",
+    ) -> tuple[
+        TensorAttributes,
+        TensorAttributes,
+        TensorAttributes,
+        TensorAttributes | None,
+        TensorAttributes | None,
+    ]:
+        """
+        Normalizes x [N,C,...] per channel with the batch's own mean and variance; everything else is [1,C,1,...]. Returns (y, mean, inv_variance, next_running_mean, next_running_var): inv_variance is 1/sqrt(variance + epsilon), next = (1 - momentum) * running + momentum * batch, of the variance divided by n - 1; the last two are None without running statistics. epsilon, momentum: pass-by-value scalars.
+        """
+
+    def batchnorm_backward(
+        self,
+        dy: TensorAttributes,
+        x: TensorAttributes,
+        scale: TensorAttributes,
+        mean: TensorAttributes,
+        inv_variance: TensorAttributes,
+        peer_stats: collections.abc.Sequence[TensorAttributes] = [],
+        *,
+        name: str = "",
+    ) -> tuple[TensorAttributes, TensorAttributes, TensorAttributes]:
+        """
+        Gradients (dx, dscale, dbias) of batchnorm from its mean and inv_variance; dx with dims of x [N,C,...], dscale and dbias [1,C,1,...].
+        """
+
+    def batchnorm_inference(
+        self,
+        x: TensorAttributes,
+        mean: TensorAttributes,
+        inv_variance: TensorAttributes,
+        scale: TensorAttributes,
+        bias: TensorAttributes,
+        *,
+        name: str = "",
+    ) -> TensorAttributes:
+        """
+        y = (x - mean) * inv_variance * scale + bias per channel of x [N,C,...]; the others are [1,C,1,...]; inv_variance is 1/sqrt(variance + epsilon).
+        """
+
+    def batchnorm_inference_variance_ext(
+        self,
+        x: TensorAttributes,
+        mean: TensorAttributes,
+        variance: TensorAttributes,
+        scale: TensorAttributes,
+        bias: TensorAttributes,
+        epsilon: TensorAttributes,
+        *,
+        name: str = "",
+    ) -> TensorAttributes:
+        """
+        batchnorm_inference from the variance and epsilon, a pass-by-value scalar.
+        """
+
     def build(
         self,
         handle: Handle | None = None,
@@ -329,6 +476,104 @@ class Graph:
         One verdict per engine: whether it can run the graph, and why not.
         """
 
+    def layernorm(
+        self,
+        x: TensorAttributes,
+        scale: TensorAttributes,
+        bias: TensorAttributes,
+        epsilon: TensorAttributes,
+        *,
+        norm_forward_phase: NormFwdPhase = NormFwdPhase.INFERENCE,
+        normalized_dim_count: typing.SupportsInt | typing.SupportsIndex = 0,
+        name: str = "",
+    ) -> tuple[TensorAttributes, TensorAttributes | None, TensorAttributes | None]:
+        """
+        y = (x - mean) / sqrt(variance + epsilon) * scale + bias over the last normalized_dim_count dims (0: those that scale spans). Returns (y, mean, inv_variance): inv_variance is 1/sqrt(variance + epsilon); both FLOAT, with dims of x but 1 where normalized; None unless TRAINING. x may be ragged [B,H,S,D], and y then is.
+        """
+
+    def layernorm_backward(
+        self,
+        dy: TensorAttributes,
+        x: TensorAttributes,
+        scale: TensorAttributes,
+        mean: TensorAttributes | None = None,
+        inv_variance: TensorAttributes | None = None,
+        *,
+        epsilon: TensorAttributes | None = None,
+        normalized_dim_count: typing.SupportsInt | typing.SupportsIndex = 0,
+        name: str = "",
+    ) -> tuple[TensorAttributes, TensorAttributes, TensorAttributes]:
+        """
+        Gradients (dx, dscale, dbias) of layernorm, from its mean and inv_variance, or from epsilon, which makes them again; dx with dims of x, dscale and dbias with those of scale.
+        """
+
+    def matmul(
+        self, a: TensorAttributes, b: TensorAttributes, *, name: str = ""
+    ) -> TensorAttributes:
+        """
+        a [..., M, K] times b [..., K, N]; returns c [..., M, N]. Leading dims broadcast.
+        """
+
+    def pointwise(
+        self,
+        mode: PointwiseMode,
+        a: TensorAttributes,
+        b: TensorAttributes | None = None,
+        c: TensorAttributes | None = None,
+        *,
+        relu_lower_clip: typing.SupportsFloat | typing.SupportsIndex | None = None,
+        relu_upper_clip: typing.SupportsFloat | typing.SupportsIndex | None = None,
+        relu_lower_clip_slope: typing.SupportsFloat | typing.SupportsIndex | None = None,
+        swish_beta: typing.SupportsFloat | typing.SupportsIndex | None = None,
+        elu_alpha: typing.SupportsFloat | typing.SupportsIndex | None = None,
+        softplus_beta: typing.SupportsFloat | typing.SupportsIndex | None = None,
+        axis: typing.SupportsInt | typing.SupportsIndex | None = None,
+        name: str = "",
+    ) -> TensorAttributes:
+        """
+        Elementwise; returns the result, of the dims that the operands broadcast to (dims of size 1, missing leading dims, and pass-by-value scalars broadcast). Gradients (modes *_BWD) take a = dy and b = the input of the activation; BINARY_SELECT gives a where c is not zero, else b; GEN_INDEX the index over `axis`. Real results are computed in double and rounded once; integers exactly, kept within the range of the type. Over ragged [B,H,S,D] tensors: every row of every batch, and nothing past the last.
+        """
+
+    def reduction(
+        self,
+        mode: ReductionMode,
+        x: TensorAttributes,
+        *,
+        is_deterministic: bool = False,
+        name: str = "",
+    ) -> TensorAttributes:
+        """
+        Reduces x over the dims in which the result has size 1: all of them, unless the result's set_dim says otherwise.
+        """
+
+    def rmsnorm(
+        self,
+        x: TensorAttributes,
+        scale: TensorAttributes,
+        epsilon: TensorAttributes,
+        bias: TensorAttributes | None = None,
+        *,
+        norm_forward_phase: NormFwdPhase = NormFwdPhase.INFERENCE,
+        name: str = "",
+    ) -> tuple[TensorAttributes, TensorAttributes | None]:
+        """
+        y = x / sqrt(mean(x^2) + epsilon) * scale + bias, the mean over the dims that scale spans (scale: 1 or the size of x in each). Returns (y, inv_rms): inv_rms is 1/sqrt(mean(x^2) + epsilon), FLOAT, with dims of x but 1 where normalized; None unless TRAINING. epsilon: a pass-by-value scalar. x may be ragged [B,H,S,D], and y then is.
+        """
+
+    def rmsnorm_backward(
+        self,
+        dy: TensorAttributes,
+        x: TensorAttributes,
+        scale: TensorAttributes,
+        inv_rms: TensorAttributes,
+        *,
+        has_dbias: bool = False,
+        name: str = "",
+    ) -> tuple[TensorAttributes, TensorAttributes, TensorAttributes | None]:
+        """
+        Gradients (dx, dscale, dbias) of rmsnorm from its inv_rms; dx with dims of x, dscale and dbias with those of scale; dbias None unless has_dbias.
+        """
+
     def sdpa(
         self,
         q: TensorAttributes,
@@ -350,7 +595,35 @@ class Graph:
         name: str = "",
     ) -> tuple[TensorAttributes, TensorAttributes | None]:
         """
-        Scaled dot-product attention; returns (o, stats), stats None unless generate_stats. q [B,Hq,Sq,D], k [B,Hk,Skv,D], v [B,Hv,Skv,Dv], o [B,Hq,Sq,Dv], stats [B,Hq,Sq,1] FLOAT: natural log-sum-exp. attn_scale: a number, a scalar tensor, or None (1/sqrt(D)). Key c is visible to row r when r + offset - left_bound <= c <= r + offset + right_bound; offset is 0 for TOP_LEFT and valid_kv - valid_q of the batch for BOTTOM_RIGHT; None or negative: open.
+        Scaled dot-product attention; returns (o, stats), stats None unless generate_stats. q [B,Hq,Sq,D], k [B,Hk,Skv,D], v [B,Hv,Skv,Dv], o [B,Hq,Sq,Dv], stats [B,Hq,Sq,1] FLOAT: natural log-sum-exp. attn_scale: a number, a scalar tensor, or None (1/sqrt(D)). Key c is visible to row r when r + offset - left_bound <= c <= r + offset + right_bound; offset is 0 for TOP_LEFT and valid_kv - valid_q of the batch for BOTTOM_RIGHT; None or negative: open. dropout_probability (0 <= p < 1) drops probabilities by seed and offset, INT32 or INT64 scalars or tensors of one element; stats do not see it.
+        """
+
+    def sdpa_backward(
+        self,
+        q: TensorAttributes,
+        k: TensorAttributes,
+        v: TensorAttributes,
+        o: TensorAttributes,
+        do: TensorAttributes,
+        stats: TensorAttributes,
+        *,
+        attn_scale: typing.Any = None,
+        bias: TensorAttributes | None = None,
+        seq_len_q: TensorAttributes | None = None,
+        seq_len_kv: TensorAttributes | None = None,
+        causal_mask: bool = False,
+        diagonal_alignment: DiagonalAlignment = DiagonalAlignment.TOP_LEFT,
+        left_bound: typing.SupportsInt | typing.SupportsIndex | None = None,
+        right_bound: typing.SupportsInt | typing.SupportsIndex | None = None,
+        dropout_probability: typing.SupportsFloat | typing.SupportsIndex | None = None,
+        seed: TensorAttributes | None = None,
+        offset: TensorAttributes | None = None,
+        dstats: TensorAttributes | None = None,
+        generate_dbias: bool = False,
+        name: str = "",
+    ) -> tuple[TensorAttributes, ...]:
+        """
+        The gradients (dq, dk, dv) of sdpa with the same options, and dbias as a fourth result with generate_dbias. o and stats are what sdpa wrote, do is the gradient of o, dstats that of stats (an extension: other readers and engines refuse such a graph). A gradient has the dims and type of its operand; unless it is given strides it lies as its operand does, ragged offset and multiplier included. dbias has the dims of bias, summed over broadcast axes.
         """
 
     def serialize(self) -> bytes:
@@ -421,7 +694,92 @@ class Graph:
     @property
     def tensors(self) -> list[TensorAttributes]: ...
 
+class TensorIndices:
+    """
+    Iterates over the indices of a tensor.
+    """
+
+    def __iter__(self) -> typing.Any: ...
+    def __next__(self) -> tuple[typing.Any, ...]: ...
+
+class TensorData:
+    """
+    What the classes of raggeddnn.tensor hold.
+    """
+
+    @staticmethod
+    def aux(array: typing.Any) -> TensorData: ...
+    @staticmethod
+    def dense(
+        dims: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex],
+        strides: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] | None,
+        data_type: DataType,
+    ) -> TensorData: ...
+    @staticmethod
+    def ragged(
+        dims: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex],
+        strides: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex],
+        seq_axis: typing.SupportsInt | typing.SupportsIndex,
+        ragged_offset: TensorData,
+        count: typing.SupportsInt | typing.SupportsIndex | None,
+        data_type: DataType,
+        multiplier: typing.SupportsInt | typing.SupportsIndex,
+    ) -> TensorData: ...
+    @staticmethod
+    def shallow(
+        array: typing.Any,
+        dims: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex],
+        strides: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex],
+    ) -> TensorData: ...
+    @staticmethod
+    def shallow_ragged(
+        array: typing.Any,
+        dims: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex],
+        strides: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex],
+        seq_axis: typing.SupportsInt | typing.SupportsIndex,
+        ragged_offset: TensorData,
+        count: typing.SupportsInt | typing.SupportsIndex | None,
+        multiplier: typing.SupportsInt | typing.SupportsIndex,
+    ) -> TensorData: ...
+    def data_type(self) -> DataType: ...
+    def dims(self) -> list[int]: ...
+    def dlpack(self, is_versioned: bool) -> typing_extensions.CapsuleType: ...
+    def element_count(self) -> int: ...
+    def element_space(self) -> int: ...
+    def fill_with_data(self, data: typing.Any) -> None: ...
+    def fill_with_random_values(
+        self,
+        low: typing.SupportsFloat | typing.SupportsIndex | None,
+        high: typing.SupportsFloat | typing.SupportsIndex | None,
+        seed: typing.SupportsInt | typing.SupportsIndex,
+    ) -> None: ...
+    def fill_with_sentinel_value(self) -> None: ...
+    def fill_with_value(self, value: typing.Any) -> None: ...
+    def get_host_value(
+        self, indices: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]
+    ) -> typing.Any: ...
+    def get_index(
+        self, indices: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]
+    ) -> int: ...
+    def has_regular_dims(self) -> bool: ...
+    def indices(self) -> TensorIndices: ...
+    def is_packed(self) -> bool: ...
+    def numpy(self) -> typing.Any: ...
+    def set_host_value(
+        self,
+        value: typing.Any,
+        indices: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex],
+    ) -> None: ...
+    def strides(self) -> list[int]: ...
+
 def add_plugin_path(path: str) -> None: ...
+def compare_skip_sentinel(
+    reference: TensorData,
+    other: TensorData,
+    absolute: typing.SupportsFloat | typing.SupportsIndex,
+    relative: typing.SupportsFloat | typing.SupportsIndex,
+    seq_axis: typing.SupportsInt | typing.SupportsIndex | None,
+) -> dict[typing.Any, typing.Any]: ...
 def describe_blob(data: bytes) -> str:
     """
     JSON of a serialized graph, plan or container: kind, graph, plan, warnings.
@@ -433,6 +791,12 @@ def engines() -> list[EngineInfo]:
     """
 
 def plugin_search_paths() -> list[str]: ...
+def random_ragged_layout(
+    seed: typing.SupportsInt | typing.SupportsIndex,
+    batches: typing.SupportsInt | typing.SupportsIndex,
+    max_rows: typing.SupportsInt | typing.SupportsIndex,
+    kind: str,
+) -> tuple[typing.Any, ...]: ...
 
 K_GRAPH_READER_VERSION: int = 2
 __version__: str = "0.1.0"

@@ -101,6 +101,12 @@ void check_attribute_refusals(const Driver& d) {
          "diagonal_alignment is 7"},
         {[&](Problem& p) { a(p).alibi_mask = true; }, "alibi_mask is set"},
         {[&](Problem& p) { a(p).dropout_probability = 0.5f; }, "dropout_probability is set"},
+        {[&](Problem& p) { a(p).dropout_probability = 1.0f; },
+         "dropout_probability is 1, expected"},
+        {[&](Problem& p) { a(p).dropout_mask_tensor_uid = Q; }, "dropout_mask is set"},
+        {[&](Problem& p) { a(p).dropout_scale_tensor_uid = Q; }, "dropout_scale is set"},
+        {[&](Problem& p) { a(p).seed_tensor_uid = CU_Q; }, "seed is set"},
+        {[&](Problem& p) { a(p).offset_tensor_uid = CU_Q; }, "offset is set"},
         {[&](Problem& p) { a(p).sink_token_tensor_uid = Q; }, "sink_token is set"},
         {[&](Problem& p) { a(p).mma_core_mode = rs::DataType::HALF; }, "mma_core_mode is set"},
     };

@@ -22,6 +22,17 @@ struct BuiltNode {
 using NodeBuilder = BuiltNode (*)(const plugin::GraphView& graph, const schema::Node& node);
 
 BuiltNode build_sdpa_forward(const plugin::GraphView& graph, const schema::Node& node);
+BuiltNode build_sdpa_backward(const plugin::GraphView& graph, const schema::Node& node);
+BuiltNode build_pointwise(const plugin::GraphView& graph, const schema::Node& node);
+BuiltNode build_matmul(const plugin::GraphView& graph, const schema::Node& node);
+BuiltNode build_reduction(const plugin::GraphView& graph, const schema::Node& node);
+BuiltNode build_rmsnorm(const plugin::GraphView& graph, const schema::Node& node);
+BuiltNode build_rmsnorm_backward(const plugin::GraphView& graph, const schema::Node& node);
+BuiltNode build_layernorm(const plugin::GraphView& graph, const schema::Node& node);
+BuiltNode build_layernorm_backward(const plugin::GraphView& graph, const schema::Node& node);
+BuiltNode build_batchnorm(const plugin::GraphView& graph, const schema::Node& node);
+BuiltNode build_batchnorm_inference(const plugin::GraphView& graph, const schema::Node& node);
+BuiltNode build_batchnorm_backward(const plugin::GraphView& graph, const schema::Node& node);
 
 struct Op {
     schema::NodeAttributes type;
@@ -31,6 +42,18 @@ struct Op {
 // A row per operation.
 inline constexpr Op OPS[] = {
     {schema::NodeAttributes::SdpaAttributes, build_sdpa_forward},
+    {schema::NodeAttributes::SdpaBackwardAttributes, build_sdpa_backward},
+    {schema::NodeAttributes::PointwiseAttributes, build_pointwise},
+    {schema::NodeAttributes::MatmulAttributes, build_matmul},
+    {schema::NodeAttributes::ReductionAttributes, build_reduction},
+    {schema::NodeAttributes::RMSNormAttributes, build_rmsnorm},
+    {schema::NodeAttributes::RMSNormBackwardAttributes, build_rmsnorm_backward},
+    {schema::NodeAttributes::LayernormAttributes, build_layernorm},
+    {schema::NodeAttributes::LayernormBackwardAttributes, build_layernorm_backward},
+    {schema::NodeAttributes::BatchnormAttributes, build_batchnorm},
+    {schema::NodeAttributes::BatchnormBackwardAttributes, build_batchnorm_backward},
+    {schema::NodeAttributes::BatchnormInferenceAttributes, build_batchnorm_inference},
+    {schema::NodeAttributes::BatchnormInferenceAttributesVarianceExt, build_batchnorm_inference},
 };
 
 }  // namespace raggeddnn::reference

@@ -15,6 +15,7 @@ public:
     const char* name() const override { return "RAGGEDDNN_REFERENCE_ENGINE"; }
     const char* device() const override { return "cpu"; }
     int32_t priority() const override { return -100; }
+    std::vector<const char*> extensions() const override { return {"dstats"}; }
     std::vector<plugin::KnobInfo> knobs() const override {
         return {{"deterministic", "the same bits for the same inputs; always so here", 1}};
     }

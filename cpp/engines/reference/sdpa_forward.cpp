@@ -143,8 +143,13 @@ struct Row {
 
 class HeadForward {
 public:
-    HeadForward(const SdpaProblem& p, double scale, const SdpaMemory& memory)
-        : p_(p), scale_(scale), memory_(memory), partial_(static_cast<size_t>(p.value_dim())) {
+    HeadForward(const SdpaProblem& p, double scale, const SdpaMemory& memory,
+                const std::optional<plugin::Dropout>& dropout)
+        : p_(p),
+          scale_(scale),
+          memory_(memory),
+          dropout_(dropout),
+          partial_(static_cast<size_t>(p.value_dim())) {
         // The power of two goes with those of q and k.
         if (std::isfinite(scale)) scale_ = std::frexp(scale, &scale_exponent_);
         for (Row& row : rows_) {
@@ -167,7 +172,10 @@ public:
                 const int64_t count = std::min(ROWS, s.valid_q - first);
                 for (int64_t i = 0; i < count; ++i) start(rows_[i], s, batch, head, first + i);
                 for_each_tile(count, [this](Row& row, int64_t tile) { add_dots(row, tile); });
-                for (int64_t i = 0; i < count; ++i) softmax(rows_[i]);
+                for (int64_t i = 0; i < count; ++i) {
+                    softmax(rows_[i]);
+                    drop(rows_[i], batch, head, first + i);
+                }
                 for_each_tile(count, [this](Row& row, int64_t tile) { add_values(row, tile); });
                 for (int64_t i = 0; i < count; ++i) finish(rows_[i], s, head, first + i);
             }
@@ -289,6 +297,14 @@ private:
         return sum;
     }
 
+    void drop(Row& row, int64_t batch, int64_t head, int64_t index) const {
+        if (!dropout_) return;
+        for (int64_t key = row.keys.begin; key < row.keys.end; ++key) {
+            row.weights[static_cast<size_t>(row.at(key))] *=
+                dropout_->factor(batch, head, index, key);
+        }
+    }
+
     // o += weights * V over a tile. Hidden keys are skipped, not multiplied by zero: their values
     // may be NaN.
     void add_values(Row& row, int64_t tile) {
@@ -316,6 +332,7 @@ private:
     double scale_;  // * 2^scale_exponent_
     int scale_exponent_ = 0;
     const SdpaMemory& memory_;
+    const std::optional<plugin::Dropout>& dropout_;
     KeyTiles keys_;
     ValueRows values_;
     Row rows_[ROWS];
@@ -325,8 +342,8 @@ private:
 }  // namespace
 
 void sdpa_forward(const SdpaProblem& problem, double scale, const plugin::Sequences& sequences,
-                  const SdpaMemory& memory) {
-    HeadForward forward(problem, scale, memory);
+                  const SdpaMemory& memory, const std::optional<plugin::Dropout>& dropout) {
+    HeadForward forward(problem, scale, memory, dropout);
     for (size_t b = 0; b < sequences.size(); ++b) {
         if (sequences[b].valid_q > 0) forward.run(sequences[b], static_cast<int64_t>(b));
     }

@@ -1,6 +1,9 @@
 // Attention, forward, in double precision: what every other engine is measured against.
 #pragma once
 
+#include <optional>
+
+#include "raggeddnn/plugin/philox.hpp"
 #include "raggeddnn/plugin/sequences.hpp"
 #include "raggeddnn/schema/sdpa_problem.hpp"
 
@@ -18,8 +21,9 @@ struct SdpaMemory {
 
 // Writes the valid rows of o and stats and nothing else; reads valid rows of q, k and v only. Every
 // row is computed in an order that depends on its own sequence alone, so that its bits are the same
-// in any batch.
+// in any batch. Dropout is of the probabilities after the softmax: stats do not see it.
 void sdpa_forward(const schema::SdpaProblem& problem, double scale,
-                  const plugin::Sequences& sequences, const SdpaMemory& memory);
+                  const plugin::Sequences& sequences, const SdpaMemory& memory,
+                  const std::optional<plugin::Dropout>& dropout);
 
 }  // namespace raggeddnn::reference

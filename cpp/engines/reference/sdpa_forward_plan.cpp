@@ -2,11 +2,12 @@
 // memory is.
 #include <optional>
 
+#include "dropout_source.hpp"
 #include "ops.hpp"
 #include "raggeddnn/plugin/sequences.hpp"
 #include "raggeddnn/schema/sdpa_problem.hpp"
+#include "sdpa_checks.hpp"
 #include "sdpa_forward.hpp"
-#include "typed_memory.hpp"
 
 namespace raggeddnn::reference {
 namespace {
@@ -16,7 +17,6 @@ using plugin::GraphView;
 using plugin::Sequence;
 using plugin::Sequences;
 using schema::SdpaProblem;
-using schema::TensorGeometry;
 
 class SdpaForwardPlan : public plugin::Plan {
 public:
@@ -25,17 +25,9 @@ public:
         if (problem_.scale_uid) {
             scale_ = plugin::ScalarOperand::make(graph.tensor(*problem_.scale_uid));
         }
-        if (!problem_.unread.empty()) {
-            invalid("[sdpa] attribute ", problem_.unread.front(), " is set, expected unset");
-        }
-        for (const TensorGeometry* t : {&problem_.q, &problem_.k, &problem_.v, &problem_.o,
-                                        problem_.stats ? &*problem_.stats : nullptr,
-                                        problem_.bias ? &*problem_.bias : nullptr}) {
-            if (t && !is_computable(t->type)) {
-                invalid("[sdpa] ", t->label, " has data type ", to_string(t->type),
-                        ", expected DOUBLE, FLOAT, HALF or BFLOAT16");
-            }
-        }
+        if (problem_.dropout) dropout_.emplace(graph, *problem_.dropout);
+        check_readable(problem_);
+        check_computable(problem_, {});
     }
 
     const SdpaProblem& problem() const { return problem_; }
@@ -65,12 +57,15 @@ public:
             }
         }
         const double scale = scale_ ? scale_->resolve(buffers) : problem_.scale;
-        sdpa_forward(problem_, scale, sequences, memory);
+        std::optional<plugin::Dropout> dropout;
+        if (dropout_) dropout = dropout_->resolve(buffers);
+        sdpa_forward(problem_, scale, sequences, memory, dropout);
     }
 
 private:
     SdpaProblem problem_;
     std::optional<plugin::ScalarOperand> scale_;
+    std::optional<DropoutSource> dropout_;
 };
 
 }  // namespace
@@ -81,8 +76,8 @@ BuiltNode build_sdpa_forward(const GraphView& graph, const schema::Node& node) {
     BuiltNode built;
     built.inputs = {p.q.uid, p.k.uid, p.v.uid};
     built.outputs = {p.o.uid};
-    if (p.bias) built.inputs.push_back(p.bias->uid);
     if (p.stats) built.outputs.push_back(p.stats->uid);
+    add_shared_inputs(p, built);
     built.plan = std::move(plan);
     return built;
 }

@@ -119,9 +119,12 @@ std::string remarks(const schema::GraphBlob& blob) {
     };
     if (blob.graph().nodes()) {
         for (const schema::Node* node : *blob.graph().nodes()) {
-            const schema::SdpaAttributes* sdpa = node->attributes_as_SdpaAttributes();
-            if (sdpa && !sdpa->scale_tensor_uid().has_value() &&
-                !sdpa->attn_scale_value().has_value()) {
+            const auto lacks_scale = [](const auto* sdpa) {
+                return sdpa && !sdpa->scale_tensor_uid().has_value() &&
+                       !sdpa->attn_scale_value().has_value();
+            };
+            if (lacks_scale(node->attributes_as_SdpaAttributes()) ||
+                lacks_scale(node->attributes_as_SdpaBackwardAttributes())) {
                 add("attn_scale is absent: taken as 1/sqrt(head_dim)");
             }
         }

@@ -11,8 +11,13 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "raggeddnn/graph/ops/batchnorm.hpp"
+#include "raggeddnn/graph/ops/linear.hpp"
+#include "raggeddnn/graph/ops/norm.hpp"
+#include "raggeddnn/graph/ops/pointwise.hpp"
 #include "raggeddnn/graph/ops/sdpa.hpp"
 #include "raggeddnn/graph/tensor_attributes.hpp"
 #include "raggeddnn/schema/graph_generated.h"
@@ -89,6 +94,54 @@ public:
     // Scaled dot-product attention: o and, when generate_stats is set, stats (else null). q
     // [B,Hq,Sq,D], k [B,Hk,Skv,D], v [B,Hv,Skv,Dv], o [B,Hq,Sq,Dv], stats [B,Hq,Sq,1].
     std::array<TensorPtr, 2> sdpa(TensorPtr q, TensorPtr k, TensorPtr v, SdpaAttributes attributes);
+
+    // Its gradients dq, dk, dv and, when generate_dbias is set, dbias (else null). o and stats are
+    // what the forward pass wrote, d_o is the gradient of o. A gradient has the dims of its
+    // operand; unless it is given strides it lies as its operand does, ragged offset included.
+    std::array<TensorPtr, 4> sdpa_backward(TensorPtr q, TensorPtr k, TensorPtr v, TensorPtr o,
+                                           TensorPtr d_o, TensorPtr stats,
+                                           SdpaBackwardAttributes attributes);
+
+    // Elementwise; operands broadcast, pass-by-value scalars too. b and c where the mode takes
+    // them.
+    TensorPtr pointwise(TensorPtr a, TensorPtr b, TensorPtr c, PointwiseAttributes attributes);
+    TensorPtr pointwise(TensorPtr a, TensorPtr b, PointwiseAttributes attributes) {
+        return pointwise(std::move(a), std::move(b), nullptr, std::move(attributes));
+    }
+    TensorPtr pointwise(TensorPtr a, PointwiseAttributes attributes) {
+        return pointwise(std::move(a), nullptr, nullptr, std::move(attributes));
+    }
+    // [..., M, K] by [..., K, N].
+    TensorPtr matmul(TensorPtr a, TensorPtr b, MatmulAttributes attributes);
+    // Over the axes in which the result's dims are 1: all, unless its set_dim says otherwise.
+    TensorPtr reduction(TensorPtr x, ReductionAttributes attributes);
+
+    // Normalizes over the axes that scale spans. y and, in TRAINING, inv_rms (else null).
+    std::array<TensorPtr, 2> rmsnorm(TensorPtr x, TensorPtr scale, RMSNormAttributes attributes);
+    // dx, dscale and, where asked for, dbias (else null).
+    std::array<TensorPtr, 3> rmsnorm_backward(TensorPtr dy, TensorPtr x, TensorPtr scale,
+                                              TensorPtr inv_rms,
+                                              RMSNormBackwardAttributes attributes);
+    // y and, in TRAINING, mean and inv_variance (else null).
+    std::array<TensorPtr, 3> layernorm(TensorPtr x, TensorPtr scale, TensorPtr bias,
+                                       LayernormAttributes attributes);
+    // dx, dscale, dbias.
+    std::array<TensorPtr, 3> layernorm_backward(TensorPtr dy, TensorPtr x, TensorPtr scale,
+                                                LayernormBackwardAttributes attributes);
+
+    // x [N, C, ...], everything else per channel [1, C, 1, ...]. y, mean, inv_variance and, with
+    // previous running statistics, the next running mean and variance (else null).
+    std::array<TensorPtr, 5> batchnorm(TensorPtr x, TensorPtr scale, TensorPtr bias,
+                                       BatchnormAttributes attributes);
+    TensorPtr batchnorm_inference(TensorPtr x, TensorPtr mean, TensorPtr inv_variance,
+                                  TensorPtr scale, TensorPtr bias,
+                                  BatchnormInferenceAttributes attributes);
+    TensorPtr batchnorm_inference_variance_ext(TensorPtr x, TensorPtr mean, TensorPtr variance,
+                                               TensorPtr scale, TensorPtr bias,
+                                               BatchnormInferenceAttributesVarianceExt attributes);
+    // dx, dscale, dbias.
+    std::array<TensorPtr, 3> batchnorm_backward(TensorPtr dy, TensorPtr x, TensorPtr scale,
+                                                BatchnormBackwardAttributes attributes);
 
     // For operations of ops/: throws when the graph is final; whether a tensor is of this graph;
     // takes a node whose operands are.

@@ -66,6 +66,21 @@ inline double read_scalar(DataType type, const void* memory) {
     }
 }
 
+// The same of an integer, with all its bits.
+inline int64_t read_integer(DataType type, const void* memory) {
+    if (type == DataType::INT64) {
+        int64_t wide = 0;
+        std::memcpy(&wide, memory, sizeof(wide));
+        return wide;
+    }
+    if (type != DataType::INT32) {
+        invalid("integer of type ", to_string(type), ", expected INT32 or INT64");
+    }
+    int32_t narrow = 0;
+    std::memcpy(&narrow, memory, sizeof(narrow));
+    return narrow;
+}
+
 // A scalar operand: made when the plan is built, resolved at each execute. A baked value wins over
 // whatever the pack holds (section 4.9 of the runtime pass-by-value document).
 class ScalarOperand {

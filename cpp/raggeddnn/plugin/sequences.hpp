@@ -8,11 +8,13 @@
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "raggeddnn/base/error.hpp"
 #include "raggeddnn/plugin/buffers.hpp"
-#include "raggeddnn/schema/sdpa_problem.hpp"
+#include "raggeddnn/schema/sdpa_backward_problem.hpp"
 
 namespace raggeddnn::plugin {
 
@@ -24,6 +26,11 @@ struct Sequence {
     int64_t base_v = 0;
     int64_t base_o = 0;
     int64_t base_stats = 0;
+    int64_t base_d_o = 0;  // from here to base_dv: backward only
+    int64_t base_d_stats = 0;
+    int64_t base_dq = 0;
+    int64_t base_dk = 0;
+    int64_t base_dv = 0;
     int64_t rows_q = 0;
     int64_t rows_kv = 0;
     int64_t valid_q = 0;
@@ -77,21 +84,23 @@ class Sequences {
 public:
     // Throws INVALID_VALUE naming tensor, index, what was got and what was expected.
     Sequences(const schema::SdpaProblem& problem, const Buffers& buffers)
-        : sequences_(static_cast<size_t>(problem.batches())) {
+        : op_(problem.op), sequences_(static_cast<size_t>(problem.batches())) {
         for (Sequence& s : sequences_) s.rows_q = s.rows_kv = UNKNOWN;
-        place(problem.q, buffers, &Sequence::base_q, &Sequence::rows_q);
-        place(problem.o, buffers, &Sequence::base_o, &Sequence::rows_q);
-        if (problem.stats) {
-            place(*problem.stats, buffers, &Sequence::base_stats, &Sequence::rows_q);
+        place_forward(problem, buffers);
+        finish(problem, buffers);
+    }
+    Sequences(const schema::SdpaBackwardProblem& problem, const Buffers& buffers)
+        : op_(problem.op), sequences_(static_cast<size_t>(problem.batches())) {
+        for (Sequence& s : sequences_) s.rows_q = s.rows_kv = UNKNOWN;
+        place_forward(problem, buffers);
+        place(problem.d_o, buffers, &Sequence::base_d_o, &Sequence::rows_q);
+        if (problem.d_stats) {
+            place(*problem.d_stats, buffers, &Sequence::base_d_stats, &Sequence::rows_q);
         }
-        place(problem.k, buffers, &Sequence::base_k, &Sequence::rows_kv);
-        place(problem.v, buffers, &Sequence::base_v, &Sequence::rows_kv);
-        for (Sequence& s : sequences_) {
-            if (s.rows_q == UNKNOWN) s.rows_q = problem.q.max_rows();
-            if (s.rows_kv == UNKNOWN) s.rows_kv = problem.k.max_rows();
-        }
-        limit(problem.seq_len_q, buffers, &Sequence::rows_q, &Sequence::valid_q);
-        limit(problem.seq_len_kv, buffers, &Sequence::rows_kv, &Sequence::valid_kv);
+        place(problem.dq, buffers, &Sequence::base_dq, &Sequence::rows_q);
+        place(problem.dk, buffers, &Sequence::base_dk, &Sequence::rows_kv);
+        place(problem.dv, buffers, &Sequence::base_dv, &Sequence::rows_kv);
+        finish(problem, buffers);
     }
 
     size_t size() const { return sequences_.size(); }
@@ -101,6 +110,25 @@ public:
 
 private:
     static constexpr int64_t UNKNOWN = -1;
+
+    void place_forward(const schema::SdpaProblem& problem, const Buffers& buffers) {
+        place(problem.q, buffers, &Sequence::base_q, &Sequence::rows_q);
+        place(problem.o, buffers, &Sequence::base_o, &Sequence::rows_q);
+        if (problem.stats) {
+            place(*problem.stats, buffers, &Sequence::base_stats, &Sequence::rows_q);
+        }
+        place(problem.k, buffers, &Sequence::base_k, &Sequence::rows_kv);
+        place(problem.v, buffers, &Sequence::base_v, &Sequence::rows_kv);
+    }
+
+    void finish(const schema::SdpaProblem& problem, const Buffers& buffers) {
+        for (Sequence& s : sequences_) {
+            if (s.rows_q == UNKNOWN) s.rows_q = problem.q.max_rows();
+            if (s.rows_kv == UNKNOWN) s.rows_kv = problem.k.max_rows();
+        }
+        limit(problem.seq_len_q, buffers, &Sequence::rows_q, &Sequence::valid_q);
+        limit(problem.seq_len_kv, buffers, &Sequence::rows_kv, &Sequence::valid_kv);
+    }
 
     // The base of every batch of one tensor. A ragged tensor also says how many rows each batch
     // has, in which all ragged tensors of a side must agree; a dense one only has room for
@@ -121,8 +149,8 @@ private:
             const int64_t block_rows = rows_between(tensor, b, offsets[b], offsets[b + 1]);
             Sequence& s = sequences_[static_cast<size_t>(b)];
             if (s.*rows != UNKNOWN && s.*rows != block_rows) {
-                invalid("[sdpa] ", ragged.offsets.label, ": index ", b + 1, " ends a block of ",
-                        block_rows, " rows, expected ", s.*rows,
+                invalid("[", op_, "] ", ragged.offsets.label, ": index ", b + 1,
+                        " ends a block of ", block_rows, " rows, expected ", s.*rows,
                         " as in the other ragged tensors of its side");
             }
             s.*base = offsets[b] * ragged.multiplier;
@@ -131,8 +159,8 @@ private:
     }
 
     // Rows of the block [begin, end) of batch b, in stored offsets; `begin` was checked before.
-    static int64_t rows_between(const schema::TensorGeometry& tensor, int64_t b, int64_t begin,
-                                int64_t end) {
+    int64_t rows_between(const schema::TensorGeometry& tensor, int64_t b, int64_t begin,
+                         int64_t end) const {
         const schema::RaggedOffsets& ragged = *tensor.ragged;
         if (end < begin) {
             refuse(ragged.offsets, b + 1, end, message("at least ", begin, ", the offset before"));
@@ -146,12 +174,12 @@ private:
         const int64_t row = tensor.strides[schema::SEQUENCE_AXIS];
         const int64_t elements = (end - begin) * ragged.multiplier;
         if (elements % row != 0) {
-            invalid("[sdpa] ", ragged.offsets.label, ": index ", b + 1, " is ", end,
+            invalid("[", op_, "] ", ragged.offsets.label, ": index ", b + 1, " is ", end,
                     " and ends a block of ", elements, " elements of ", tensor.label,
                     ", expected a whole number of rows of ", row);
         }
         if (elements / row > tensor.max_rows()) {
-            invalid("[sdpa] ", ragged.offsets.label, ": index ", b + 1, " is ", end,
+            invalid("[", op_, "] ", ragged.offsets.label, ": index ", b + 1, " is ", end,
                     " and ends a block of ", elements / row, " rows of ", tensor.label,
                     ", expected at most ", tensor.max_rows(), " as dims say");
         }
@@ -175,11 +203,13 @@ private:
         }
     }
 
-    [[noreturn]] static void refuse(const schema::IndexTensor& tensor, int64_t index, int64_t got,
-                                    const std::string& expected) {
-        invalid("[sdpa] ", tensor.label, ": index ", index, " is ", got, ", expected ", expected);
+    [[noreturn]] void refuse(const schema::IndexTensor& tensor, int64_t index, int64_t got,
+                             const std::string& expected) const {
+        invalid("[", op_, "] ", tensor.label, ": index ", index, " is ", got, ", expected ",
+                expected);
     }
 
+    std::string_view op_;
     std::vector<Sequence> sequences_;
 };
 

@@ -61,6 +61,15 @@ public:
         }
     }
 
+    // The baked value of an INT32 or INT64, with all its bits.
+    std::optional<int64_t> value_as_integer() const {
+        switch (table_->value_type()) {
+            case TensorValue::Int32Value: return table_->value_as_Int32Value()->value();
+            case TensorValue::Int64Value: return table_->value_as_Int64Value()->value();
+            default: return std::nullopt;
+        }
+    }
+
     bool has_ragged_offset() const { return table_->ragged_offset_tensor_uid().has_value(); }
     std::optional<int64_t> ragged_offset_uid() const {
         return to_std(table_->ragged_offset_tensor_uid());

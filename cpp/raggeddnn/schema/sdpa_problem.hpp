@@ -1,6 +1,7 @@
 // A forward attention node as plain data: read once from the graph, checked once, with deprecated
 // spellings mapped to the current ones. The frontend validates with it and every engine starts from
-// it, so a graph means the same to all of them.
+// it, so a graph means the same to all of them. What backward nodes share is written for the
+// attributes of either.
 #pragma once
 
 #include <algorithm>
@@ -9,13 +10,32 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "raggeddnn/schema/tensor_geometry.hpp"
 
 namespace raggeddnn::schema {
 
+// A number that the random generator needs: a by-value scalar in any state, or a tensor of one
+// element, which is read at execute where the engine's buffers live.
+struct RandomInput {
+    int64_t uid = 0;
+    std::string label;
+    raggeddnn::DataType type = raggeddnn::DataType::INT64;  // or INT32
+    bool is_by_value = false;
+    bool is_virtual = false;
+};
+
+// Probabilities are dropped as plugin/philox.hpp says.
+struct SdpaDropout {
+    double probability = 0.0;  // above 0, below 1
+    RandomInput seed;
+    RandomInput offset;
+};
+
 struct SdpaProblem {
+    std::string_view op = "sdpa";          // opens messages
     TensorGeometry q;                      // [B, Hq, Sq, D]
     TensorGeometry k;                      // [B, Hk, Skv, D], Hk divides Hq
     TensorGeometry v;                      // [B, Hv, Skv, Dv], Hv divides Hq, maybe not Hk
@@ -34,9 +54,20 @@ struct SdpaProblem {
     std::optional<int64_t> right_bound;
     bool is_bottom_right = false;
 
-    // Attributes set on the node that are not read above. An engine that does not read them either
-    // must refuse the node.
+    std::optional<SdpaDropout> dropout;
+
+    // Attributes set on the node that are not read above, and dropout_probability where `dropout`
+    // is set. An engine that does not read them either must refuse the node.
     std::vector<std::string> unread;
+
+    // The first attribute that is a reason for refusal; `reads_dropout`: the engine does dropout.
+    std::optional<std::string> first_unread(bool reads_dropout) const {
+        for (const std::string& name : unread) {
+            const bool is_read = reads_dropout && dropout && name == "dropout_probability";
+            if (!is_read) return name;
+        }
+        return std::nullopt;
+    }
 
     int64_t batches() const { return q.batches(); }
     int64_t heads() const { return q.heads(); }
@@ -78,28 +109,56 @@ inline void check_output(const OperandReader& reader, const TensorGeometry& outp
     }
 }
 
-inline void check_distinct(const OperandReader& reader, const SdpaProblem& p) {
-    std::vector<std::pair<int64_t, std::string_view>> inputs = {
-        {p.q.uid, "q"}, {p.k.uid, "k"}, {p.v.uid, "v"}};
-    if (p.bias) inputs.emplace_back(p.bias->uid, "bias");
+// An operand as the checks of aliasing see it.
+struct NamedUid {
+    int64_t uid;
+    std::string role;
+    std::string label;
+};
+
+inline NamedUid named(std::string_view role, const TensorGeometry& t) {
+    return {t.uid, std::string(role), t.label};
+}
+
+// What a node reads: of every tensor also its offsets.
+inline std::vector<NamedUid> inputs_of(
+    const SdpaProblem& p,
+    const std::vector<std::pair<std::string_view, const TensorGeometry*>>& read,
+    const std::vector<const TensorGeometry*>& written) {
+    std::vector<NamedUid> inputs;
+    for (const auto& [role, tensor] : read) inputs.push_back(named(role, *tensor));
+    if (p.bias) inputs.push_back(named("bias", *p.bias));
     for (const auto* lengths : {&p.seq_len_q, &p.seq_len_kv}) {
-        if (*lengths) inputs.emplace_back((*lengths)->uid, (*lengths)->label);
+        if (*lengths) inputs.push_back({(*lengths)->uid, (*lengths)->label, (*lengths)->label});
     }
-    for (const TensorGeometry* t : {&p.q, &p.k, &p.v, &p.o}) {
-        if (t->ragged) inputs.emplace_back(t->ragged->offsets.uid, t->ragged->offsets.label);
-    }
-    if (p.stats) inputs.emplace_back(p.stats->uid, "stats");
-    for (const auto& [uid, role] : inputs) {
-        if (uid == p.o.uid) {
-            reader.refuse(p.o.label, " is the same tensor as ", role, ", expected its own");
-        }
-        if (p.stats && uid == p.stats->uid && role != "stats") {
-            reader.refuse(p.stats->label, " is the same tensor as ", role, ", expected its own");
+    const auto add_offsets = [&inputs](const TensorGeometry& t) {
+        if (!t.ragged) return;
+        const IndexTensor& offsets = t.ragged->offsets;
+        inputs.push_back({offsets.uid, offsets.label, offsets.label});
+    };
+    for (const auto& [role, tensor] : read) add_offsets(*tensor);
+    for (const TensorGeometry* tensor : written) add_offsets(*tensor);
+    return inputs;
+}
+
+// Every output is a tensor of its own.
+inline void check_distinct(const OperandReader& reader, const std::vector<NamedUid>& inputs,
+                           const std::vector<NamedUid>& outputs) {
+    for (size_t i = 0; i < outputs.size(); ++i) {
+        std::vector<NamedUid> others = inputs;
+        others.insert(others.end(), outputs.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+                      outputs.end());
+        for (const NamedUid& other : others) {
+            if (other.uid != outputs[i].uid) continue;
+            reader.refuse(outputs[i].label, " is the same tensor as ", other.role,
+                          ", expected its own");
         }
     }
 }
 
-inline void read_tensors(SdpaProblem& p, const OperandReader& reader, const SdpaAttributes& a) {
+// The tensors of the forward pass; whether it is written is up to the caller.
+template <class Attributes>
+void read_tensors(SdpaProblem& p, const OperandReader& reader, const Attributes& a) {
     p.q = reader.tensor("q", a.q_tensor_uid());
     p.k = reader.tensor("k", a.k_tensor_uid());
     p.v = reader.tensor("v", a.v_tensor_uid());
@@ -110,41 +169,52 @@ inline void read_tensors(SdpaProblem& p, const OperandReader& reader, const Sdpa
     check_same(reader, p.v, p.k, "sequence length", SEQUENCE_AXIS);
     check_heads(reader, p.k, p.q);
     check_heads(reader, p.v, p.q);
-    check_output(reader, p.o, {p.batches(), p.heads(), p.q.max_rows(), p.value_dim()});
     if (a.attn_mask_tensor_uid().has_value()) {
         const Dims4 scores = {p.batches(), p.heads(), p.q.max_rows(), p.k.max_rows()};
         p.bias = reader.broadcast("bias", *a.attn_mask_tensor_uid(), scores);
     }
 }
 
+inline Dims4 dims_of_output(const SdpaProblem& p) {
+    return {p.batches(), p.heads(), p.q.max_rows(), p.value_dim()};
+}
+
+inline Dims4 dims_of_stats(const SdpaProblem& p) {
+    return {p.batches(), p.heads(), p.q.max_rows(), 1};
+}
+
+inline void check_stats_type(const OperandReader& reader, const TensorGeometry& stats) {
+    if (stats.type == raggeddnn::DataType::FLOAT || stats.type == raggeddnn::DataType::DOUBLE) {
+        return;
+    }
+    reader.refuse(stats.label, " has data type ", to_string(stats.type),
+                  ", expected FLOAT or DOUBLE");
+}
+
 inline void read_stats(SdpaProblem& p, const OperandReader& reader, const SdpaAttributes& a) {
     const bool has_stats = a.stats_tensor_uid().has_value();
     if (a.generate_stats().has_value() && *a.generate_stats() != has_stats) {
         if (has_stats) reader.refuse("stats is set and generate_stats is false, expected true");
-        fail(ErrorCode::ATTRIBUTE_NOT_SET,
-             "[sdpa] generate_stats is true and stats is not set, expected a tensor");
+        reader.refuse_unset("generate_stats is true and stats is not set, expected a tensor");
     }
     p.stats = reader.tensor("stats", a.stats_tensor_uid());
     if (!p.stats) return;
-    check_output(reader, *p.stats, {p.batches(), p.heads(), p.q.max_rows(), 1});
-    if (p.stats->type != raggeddnn::DataType::FLOAT &&
-        p.stats->type != raggeddnn::DataType::DOUBLE) {
-        reader.refuse(p.stats->label, " has data type ", to_string(p.stats->type),
-                      ", expected FLOAT or DOUBLE");
-    }
+    check_output(reader, *p.stats, dims_of_stats(p));
+    check_stats_type(reader, *p.stats);
 }
 
-inline void read_lengths(SdpaProblem& p, const OperandReader& reader, const SdpaAttributes& a) {
+template <class Attributes>
+void read_lengths(SdpaProblem& p, const OperandReader& reader, const Attributes& a) {
     const bool has_q = a.seq_len_q_tensor_uid().has_value();
     const bool has_kv = a.seq_len_kv_tensor_uid().has_value();
     if (has_q != has_kv) {
-        fail(ErrorCode::ATTRIBUTE_NOT_SET, "[sdpa] ", has_q ? "seq_len_q" : "seq_len_kv",
-             " is set and ", has_q ? "seq_len_kv" : "seq_len_q",
-             " is not, expected both or neither");
+        reader.refuse_unset(has_q ? "seq_len_q" : "seq_len_kv", " is set and ",
+                            has_q ? "seq_len_kv" : "seq_len_q",
+                            " is not, expected both or neither");
     }
     if (a.padding_mask() && !has_q) {
-        fail(ErrorCode::ATTRIBUTE_NOT_SET,
-             "[sdpa] padding_mask is true and seq_len_q and seq_len_kv are not set, expected both");
+        reader.refuse_unset(
+            "padding_mask is true and seq_len_q and seq_len_kv are not set, expected both");
     }
     if (!has_q) return;
     p.seq_len_q = reader.index_tensor("seq_len_q", *a.seq_len_q_tensor_uid(), p.batches());
@@ -157,7 +227,8 @@ inline bool is_scale_type(raggeddnn::DataType type) {
            type == DataType::BFLOAT16 || type == DataType::INT32 || type == DataType::INT64;
 }
 
-inline void read_scale(SdpaProblem& p, const OperandReader& reader, const SdpaAttributes& a) {
+template <class Attributes>
+void read_scale(SdpaProblem& p, const OperandReader& reader, const Attributes& a) {
     const bool has_value = a.attn_scale_value().has_value();
     if (!a.scale_tensor_uid().has_value()) {
         p.is_default_scale = !has_value;
@@ -192,7 +263,8 @@ inline std::optional<int64_t> normalized_bound(const flatbuffers::Optional<int64
     return std::min<int64_t>(*bound, 2 * MAX_DIM);
 }
 
-inline void read_mask(SdpaProblem& p, const OperandReader& reader, const SdpaAttributes& a) {
+template <class Attributes>
+void read_mask(SdpaProblem& p, const OperandReader& reader, const Attributes& a) {
     const DiagonalAlignment alignment = a.diagonal_alignment();
     if (alignment != DiagonalAlignment::TOP_LEFT && alignment != DiagonalAlignment::BOTTOM_RIGHT) {
         reader.refuse("diagonal_alignment is ", static_cast<int>(alignment),
@@ -219,20 +291,70 @@ inline void read_mask(SdpaProblem& p, const OperandReader& reader, const SdpaAtt
     if (a.causal_mask_bottom_right()) p.is_bottom_right = true;
 }
 
-inline std::vector<std::string> unread_attributes(const SdpaAttributes& a) {
-    struct Slot {
-        const char* name;
-        bool is_set;
-    };
-    const auto p_drop = a.dropout_probability();
-    // A probability of 0 drops nothing, whichever way it was stored.
-    const bool drops = p_drop.has_value() && *p_drop != 0.0f;
-    const Slot slots[] = {
-        {"seed", a.seed_tensor_uid().has_value()},
-        {"offset", a.offset_tensor_uid().has_value()},
+inline RandomInput read_random_input(const OperandReader& reader, std::string_view role,
+                                     int64_t uid) {
+    const TensorView view = reader.find(role, uid);
+    const std::string label = OperandReader::label_of(role, view);
+    const std::vector<int64_t> dims = view.dims();
+    if (std::any_of(dims.begin(), dims.end(), [](int64_t dim) { return dim != 1; })) {
+        reader.refuse(label, " has dims ", list_of(dims), ", expected one element");
+    }
+    if (view.data_type() != raggeddnn::DataType::INT32 &&
+        view.data_type() != raggeddnn::DataType::INT64) {
+        reader.refuse(label, " has data type ", to_string(view.data_type()),
+                      ", expected INT32 or INT64");
+    }
+    if (view.has_ragged_offset()) reader.refuse(label, " is ragged, expected a dense tensor");
+    return {uid, label, view.data_type(), view.is_by_value(), view.is_virtual()};
+}
+
+// Dropout that can be drawn again from a seed and an offset. Other forms of it stay unread.
+template <class Attributes>
+void read_dropout(SdpaProblem& p, const OperandReader& reader, const Attributes& a) {
+    if (!a.dropout_probability().has_value()) return;
+    const double probability = static_cast<double>(*a.dropout_probability());
+    if (!(probability >= 0.0 && probability < 1.0)) {
+        reader.refuse("dropout_probability is ", probability,
+                      ", expected at least 0 and less than 1");
+    }
+    const bool has_both = a.seed_tensor_uid().has_value() && a.offset_tensor_uid().has_value();
+    if (probability == 0.0 || !has_both) return;
+    p.dropout = SdpaDropout{probability, read_random_input(reader, "seed", *a.seed_tensor_uid()),
+                            read_random_input(reader, "offset", *a.offset_tensor_uid())};
+}
+
+struct UnreadSlot {
+    const char* name;
+    bool is_set;
+};
+
+// A probability of 0 drops nothing, whichever way it was stored; then seed and offset say nothing.
+template <class Attributes>
+std::vector<UnreadSlot> shared_unread_slots(const SdpaProblem& p, const Attributes& a) {
+    const auto probability = a.dropout_probability();
+    const bool is_off = probability.has_value() && *probability == 0.0f;
+    const bool reads_random = p.dropout.has_value() || is_off;
+    return {
+        {"seed", a.seed_tensor_uid().has_value() && !reads_random},
+        {"offset", a.offset_tensor_uid().has_value() && !reads_random},
         {"dropout_mask", a.dropout_mask_tensor_uid().has_value()},
         {"dropout_scale", a.dropout_scale_tensor_uid().has_value()},
-        {"dropout_probability", drops},
+        {"dropout_probability", probability.has_value() && !is_off},
+        {"alibi_mask", a.alibi_mask()},
+    };
+}
+
+inline std::vector<std::string> names_of_set(const std::vector<UnreadSlot>& slots) {
+    std::vector<std::string> names;
+    for (const UnreadSlot& slot : slots) {
+        if (slot.is_set) names.emplace_back(slot.name);
+    }
+    return names;
+}
+
+inline std::vector<std::string> unread_attributes(const SdpaProblem& p, const SdpaAttributes& a) {
+    std::vector<UnreadSlot> slots = shared_unread_slots(p, a);
+    const UnreadSlot own[] = {
         {"page_table_k", a.page_table_k_tensor_uid().has_value()},
         {"page_table_v", a.page_table_v_tensor_uid().has_value()},
         {"block_mask", a.block_mask_tensor_uid().has_value()},
@@ -248,15 +370,20 @@ inline std::vector<std::string> unread_attributes(const SdpaAttributes& a) {
         {"rng_dump", a.rng_dump_tensor_uid().has_value()},
         {"amax_s", a.amax_s_tensor_uid().has_value()},
         {"amax_o", a.amax_o_tensor_uid().has_value()},
-        {"alibi_mask", a.alibi_mask()},
         {"max_seq_len_kv", a.max_seq_len_kv().has_value()},
         {"mma_core_mode", a.mma_core_mode() != schema::DataType::UNSET},
     };
-    std::vector<std::string> names;
-    for (const Slot& slot : slots) {
-        if (slot.is_set) names.emplace_back(slot.name);
-    }
-    return names;
+    slots.insert(slots.end(), std::begin(own), std::end(own));
+    return names_of_set(slots);
+}
+
+// Lengths, scale, masks and dropout, which both passes state in the same way.
+template <class Attributes>
+void read_options(SdpaProblem& p, const OperandReader& reader, const Attributes& a) {
+    read_lengths(p, reader, a);
+    read_scale(p, reader, a);
+    read_mask(p, reader, a);
+    read_dropout(p, reader, a);
 }
 
 }  // namespace detail
@@ -272,12 +399,19 @@ inline SdpaProblem read_sdpa_problem(const GraphView& graph, const Node& node) {
     }
     SdpaProblem problem;
     detail::read_tensors(problem, reader, *attributes);
+    detail::check_output(reader, problem.o, detail::dims_of_output(problem));
     detail::read_stats(problem, reader, *attributes);
-    detail::read_lengths(problem, reader, *attributes);
-    detail::read_scale(problem, reader, *attributes);
-    detail::read_mask(problem, reader, *attributes);
-    detail::check_distinct(reader, problem);
-    problem.unread = detail::unread_attributes(*attributes);
+    detail::read_options(problem, reader, *attributes);
+    std::vector<const TensorGeometry*> written = {&problem.o};
+    std::vector<detail::NamedUid> outputs = {detail::named("o", problem.o)};
+    if (problem.stats) {
+        written.push_back(&*problem.stats);
+        outputs.push_back(detail::named("stats", *problem.stats));
+    }
+    const auto inputs = detail::inputs_of(
+        problem, {{"q", &problem.q}, {"k", &problem.k}, {"v", &problem.v}}, written);
+    detail::check_distinct(reader, inputs, outputs);
+    problem.unread = detail::unread_attributes(problem, *attributes);
     return problem;
 }
 

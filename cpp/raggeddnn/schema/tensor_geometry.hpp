@@ -156,6 +156,11 @@ public:
         invalid("[", op_, "] ", parts...);
     }
 
+    template <class... Parts>
+    [[noreturn]] void refuse_unset(const Parts&... parts) const {
+        fail(ErrorCode::ATTRIBUTE_NOT_SET, "[", op_, "] ", parts...);
+    }
+
     static std::string label_of(std::string_view role, const TensorView& view) {
         std::string label(role);
         if (!view.name().empty()) label.append(" '").append(view.name()).append("'");

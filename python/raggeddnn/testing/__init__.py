@@ -16,7 +16,9 @@ from .cases import (
     make_problem,
     numpy_dtype,
 )
+from .gradients import BackwardProblem, make_backward
 from .oracle import SdpaOptions, padded_oracle, ragged_oracle, sdpa_oracle, visible_keys
+from .oracle_backward import SdpaGradients, sdpa_backward_oracle
 from .tolerance import (
     assert_sequence_close,
     epsilon,
@@ -28,8 +30,10 @@ from .tolerance import (
 
 __all__ = [
     "CASES",
+    "BackwardProblem",
     "Case",
     "Problem",
+    "SdpaGradients",
     "SdpaOptions",
     "Side",
     "assert_sdpa_close",
@@ -39,12 +43,14 @@ __all__ = [
     "error_bound",
     "first_violation",
     "lay_out",
+    "make_backward",
     "make_problem",
     "numpy_dtype",
     "padded_oracle",
     "plain_results",
     "plain_sdpa",
     "ragged_oracle",
+    "sdpa_backward_oracle",
     "sdpa_oracle",
     "visible_keys",
 ]

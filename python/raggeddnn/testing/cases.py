@@ -21,11 +21,13 @@ from typing import Any
 import numpy as np
 
 from .oracle import Array, SdpaOptions, sdpa_oracle, slice_bias
+from .philox import dropout_factors
 from .tolerance import assert_sequence_close
 
 LAYOUTS = ("packed", "slack", "padded", "dense")
 SCALE_STATES = ("absent", "baked", "baked_tensor", "runtime_default", "runtime")
 TAIL_ROWS = 2
+DROPOUT_SEED, DROPOUT_OFFSET = 2**40 + 7, 3
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
@@ -49,7 +51,9 @@ class Case:
     inputs. ``stats`` is ``none``, ``dense`` or ``ragged`` (dense where Q is not ragged).
     ``offset_unit`` is ``row`` (offsets times a multiplier) or ``element``. ``memory`` is that of
     padded and dense tensors, ``bshd`` or ``bhsd``. ``capacity``, when not 0, is S_max of both
-    sides, so that one graph can serve several cases.
+    sides, so that one graph can serve several cases. ``dropout`` is the probability; seed and
+    offset are :data:`DROPOUT_SEED` and :data:`DROPOUT_OFFSET`. ``dstats``: the loss depends on the
+    log-sum-exp as well (backward only).
     """
 
     name: str
@@ -75,6 +79,8 @@ class Case:
     index_dtype: str = "int32"
     memory: str = "bshd"
     capacity: int = 0
+    dropout: float = 0.0
+    dstats: bool = False
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -197,6 +203,14 @@ class Problem:
             slice_bias(self.bias, batch, rows, cols),
         )
 
+    def dropout_of(self, batch: int) -> Array | None:
+        """What the probabilities [Hq,Sq,Skv] of one sequence are multiplied with, or None."""
+        case = self.case
+        if case.dropout == 0:
+            return None
+        shape = (case.heads[0], self.side_q.lens[batch], self.side_kv.lens[batch])
+        return dropout_factors(case.dropout, DROPOUT_SEED, DROPOUT_OFFSET, batch, shape)
+
     def sequences(self) -> Iterator[tuple[int, tuple[Array, Array, Array, Array | None]]]:
         for batch in range(self.batch):
             yield batch, self.sequence(batch)
@@ -209,7 +223,9 @@ class Problem:
         lse = np.full((heads, self.side_q.rows), -np.inf, dtype=wide)
         for batch, (q, k, v, bias) in self.sequences():
             at = self.rows_of(batch)[0]
-            part_o, lse[:, at] = sdpa_oracle(q, k, v, self.options, bias=bias)
+            part_o, lse[:, at] = sdpa_oracle(
+                q, k, v, self.options, bias=bias, dropout=self.dropout_of(batch)
+            )
             o[at] = part_o.transpose(1, 0, 2)
         return o, lse, self.side_q.written
 
@@ -237,6 +253,7 @@ def assert_sdpa_close(
             (q, k, v),
             problem.options,
             bias=bias,
+            dropout=problem.dropout_of(batch),
             label=f"{problem.case.name}{' ' if label else ''}{label} sequence {batch}",
         )
 
@@ -369,6 +386,30 @@ CASES: tuple[Case, ...] = (
     Case("loud", (17, 3), (5, 31), amplitude=30.0),
     Case("very-loud", (17, 3), (5, 31), amplitude=1e17),
     Case("very-quiet", (17, 3), (5, 31), amplitude=1e-15),
+    Case("dropout", (17, 0, 3), (5, 4, 31), heads=(4, 2, 2), dropout=0.25),
+    Case(
+        "dropout-bias-padded",
+        (9, 4),
+        (12, 20),
+        causal=True,
+        alignment="bottom_right",
+        bias="bhqk",
+        dropout=0.5,
+        layout="padded",
+        poison="nan",
+    ),
+    Case("dstats", (9, 0, 24), (24, 7, 11), heads=(4, 2, 1), dstats=True),
+    Case(
+        "dstats-window-slack",
+        (9, 24),
+        (24, 11),
+        left_bound=3,
+        right_bound=1,
+        alignment="bottom_right",
+        dstats=True,
+        layout="slack",
+        poison="nan",
+    ),
     Case("no-sequences-have-keys", (3, 2), (0, 0)),
     Case("no-queries", (0, 0), (3, 2)),
 )

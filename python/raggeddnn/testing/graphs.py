@@ -14,7 +14,7 @@ import numpy as np
 
 import raggeddnn as rd
 
-from .cases import Case, Problem, numpy_dtype
+from .cases import DROPOUT_OFFSET, DROPOUT_SEED, Case, Problem, numpy_dtype
 from .oracle import Array
 
 _DATA_TYPES = {
@@ -25,6 +25,8 @@ _DATA_TYPES = {
     "int32": "INT32",
     "int64": "INT64",
 }
+# Tensors whose rows are those of the keys.
+KEY_SIDE = ("k", "v", "dk", "dv")
 
 
 def graph_dtype(name: str) -> rd.DataType:
@@ -64,7 +66,7 @@ class SdpaGraph:
         for name, array in outputs.items():
             pack[self.tensors[name]] = array
         for name, (aux, unit) in self.offsets.items():
-            side = sides["kv" if name in ("k", "v") else "q"]
+            side = sides["kv" if name in KEY_SIDE else "q"]
             pack[aux] = np.array(side.offsets, dtype=case.index_dtype) * np.dtype(
                 case.index_dtype
             ).type(unit)
@@ -76,6 +78,9 @@ class SdpaGraph:
             pack[self.tensors["bias"]] = problem.bias
         if case.scale_state == "runtime":
             pack[self.tensors["scale"]] = case.scale
+        if case.dropout > 0:
+            pack[self.tensors["seed"]] = DROPOUT_SEED
+            pack[self.tensors["offset"]] = DROPOUT_OFFSET
         return pack
 
     def new_outputs(self, problem: Problem, fill: float) -> dict[str, Array]:
@@ -157,7 +162,7 @@ class _Builder:
         """The offset tensor of q, k, v, o or stats, and its multiplier. Row units share one per
         side.
         """
-        side = "kv" if name in ("k", "v") else "q"
+        side = "kv" if name in KEY_SIDE else "q"
         by_row = self.case.offset_unit == "row"
         key = side if by_row else name
         if key not in self._shared:
@@ -215,16 +220,46 @@ class _Builder:
             self.tensors["scale"] = self.graph.tensor(value, rd.ScalarType.COMPILE_TIME_CONST)
         return self.tensors["scale"]
 
-    def set_output(self, name: str, tensor: rd.TensorAttributes, dim: int) -> None:
-        """State memory, type and offsets of O, or of ragged stats."""
-        heads, capacity = self.case.heads[0], self.problem.side_q.s_max
+    def options(self) -> dict[str, Any]:
+        """The options that both passes share; adds their tensors."""
+        case = self.case
+        if case.gives_lengths:
+            self.add_lengths()
+        if self.problem.bias is not None:
+            self.add_bias(self.problem.bias)
+        if case.dropout > 0:
+            for name in ("seed", "offset"):
+                scalar = rd.TensorAttributes().set_name(name).set_dim([1]).set_stride([1])
+                scalar.set_data_type(rd.DataType.INT64).set_as_runtime_parameter()
+                self.tensors[name] = self.graph.tensor(scalar)
+        return {
+            "attn_scale": self.scale(),
+            "bias": self.tensors.get("bias"),
+            "seq_len_q": self.tensors.get("seq_q"),
+            "seq_len_kv": self.tensors.get("seq_kv"),
+            "causal_mask": case.causal,
+            "diagonal_alignment": getattr(rd.DiagonalAlignment, case.alignment.upper()),
+            "left_bound": case.left_bound,
+            "right_bound": case.right_bound,
+            "dropout_probability": case.dropout or None,
+            "seed": self.tensors.get("seed"),
+            "offset": self.tensors.get("offset"),
+            "name": case.name,
+        }
+
+    def set_output(self, name: str, tensor: rd.TensorAttributes, dim: int, heads: int = 0) -> None:
+        """State memory and offsets of O, of stats, or of a gradient (``heads`` 0: those of Q)."""
+        heads = heads or self.case.heads[0]
+        sides = {True: self.problem.side_kv, False: self.problem.side_q}
+        capacity = sides[name in KEY_SIDE].s_max
         tensor.set_name(name).set_output(True)
         tensor.set_dim([self.problem.batch, heads, capacity, dim])
-        if name == "stats" and not self.case.has_ragged_stats:
+        is_stats = name in ("stats", "dstats")
+        if is_stats and not self.case.has_ragged_stats:
             tensor.set_stride([heads * capacity, capacity, 1, 1])
         else:
             tensor.set_stride(_strides(self.case, heads, capacity, dim))
-        is_ragged = self.case.is_ragged if name == "o" else self.case.has_ragged_stats
+        is_ragged = self.case.has_ragged_stats if is_stats else self.case.is_ragged
         if is_ragged:
             aux, multiplier = self.offset_for(name, heads * dim)
             tensor.set_ragged_offset(aux).set_ragged_offset_multiplier(multiplier)
@@ -240,25 +275,13 @@ def sdpa_graph(problem: Problem) -> SdpaGraph:
     builder.add_input("q", q_heads, problem.side_q.s_max, case.d)
     builder.add_input("k", k_heads, problem.side_kv.s_max, case.d)
     builder.add_input("v", v_heads, problem.side_kv.s_max, case.value_dim)
-    if case.gives_lengths:
-        builder.add_lengths()
-    if problem.bias is not None:
-        builder.add_bias(problem.bias)
     tensors = builder.tensors
     o, stats = builder.graph.sdpa(
         tensors["q"],
         tensors["k"],
         tensors["v"],
-        attn_scale=builder.scale(),
-        bias=tensors.get("bias"),
-        seq_len_q=tensors.get("seq_q"),
-        seq_len_kv=tensors.get("seq_kv"),
-        causal_mask=case.causal,
-        diagonal_alignment=getattr(rd.DiagonalAlignment, case.alignment.upper()),
-        left_bound=case.left_bound,
-        right_bound=case.right_bound,
         generate_stats=case.stats != "none",
-        name=case.name,
+        **builder.options(),
     )
     o.set_data_type(graph_dtype(case.dtype))
     builder.set_output("o", o, case.value_dim)

@@ -84,7 +84,7 @@ def check_sequence_shapes(q: Array, k: Array, v: Array) -> None:
         raise ValueError(f"v has {v.shape[1]} rows, k has {k.shape[1]}")
 
 
-def _widest(*arrays: Array) -> np.dtype[Any]:
+def widest(*arrays: Array) -> np.dtype[Any]:
     is_double = any(x.dtype in (np.dtype(np.float64), np.dtype(np.longdouble)) for x in arrays)
     return np.dtype(np.longdouble if is_double else np.float64)
 
@@ -114,33 +114,18 @@ def _scores(q: Array, k: Array, scale: float, bias: Array | None) -> tuple[Array
     return shifted, common
 
 
-def sdpa_oracle(
-    q: Array,
-    k: Array,
-    v: Array,
-    options: SdpaOptions | None = None,
-    *,
-    bias: Array | None = None,
-) -> tuple[Array, Array]:
-    """Attention of one sequence: q [Hq,Sq,D], k [Hk,Skv,D], v [Hv,Skv,Dv], any real data type.
-
-    Hk and Hv each divide Hq and may differ. ``bias`` broadcasts to [Hq,Sq,Skv]; -inf hides a key.
-    Returns ``(o [Hq,Sq,Dv], lse [Hq,Sq])`` in float64 (longdouble for float64 inputs); the
-    log-sum-exp is the natural one. Rows that see no key: o 0, lse -inf. Raises ValueError when
-    shapes do not fit. Source: rules 2 to 6 of the contract; the formula is that of Vaswani et al.
-    2017, section 3.2.1.
+def sdpa_weights(
+    q: Array, k: Array, options: SdpaOptions, wide: np.dtype[Any], bias: Array | None
+) -> tuple[Array, Array, Array]:
+    """The softmax [Hq,Sq,Skv], the log-sum-exp [Hq,Sq] and which rows see a key [Hq,Sq]; hidden
+    keys and rows that see none have weights 0.
     """
-    options = options or SdpaOptions()
-    check_sequence_shapes(q, k, v)
-    heads, rows, dim = q.shape
-    wide = _widest(q, k, v)
-    wide_q = q.astype(wide)
-    wide_k = repeat_heads(k.astype(wide), heads, "k")
-    wide_v, v_exp = _normalised(repeat_heads(v.astype(wide), heads, "v"))
+    wide_k = repeat_heads(k.astype(wide), q.shape[0], "k")
     wide_bias = None if bias is None else np.asarray(bias).astype(wide)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        scores, exponent = _scores(wide_q, wide_k, options.scale_for(dim), wide_bias)
-        visible = visible_keys(rows, k.shape[1], options) & ~np.isneginf(scores)
+        scale = options.scale_for(q.shape[2])
+        scores, exponent = _scores(q.astype(wide), wide_k, scale, wide_bias)
+        visible = visible_keys(q.shape[1], k.shape[1], options) & ~np.isneginf(scores)
         alive: Array = np.any(visible, axis=2)
         peak = np.max(np.where(visible, scores, -np.inf), axis=2, initial=-np.inf)
         peak = np.asarray(np.where(alive, peak, 0))
@@ -148,8 +133,37 @@ def sdpa_oracle(
         shifted = np.exp(np.ldexp(scores - peak[:, :, None], exponent))
         weights: Array = np.where(visible, shifted, 0)
         total: Array = np.where(alive, weights.sum(axis=2), 1)
-        o = np.ldexp(np.matmul(weights / total[:, :, None], wide_v), v_exp)
         lse = np.where(alive, np.ldexp(peak, exponent) + np.log(total), -np.inf)
+    return weights / total[:, :, None], lse, alive
+
+
+def sdpa_oracle(
+    q: Array,
+    k: Array,
+    v: Array,
+    options: SdpaOptions | None = None,
+    *,
+    bias: Array | None = None,
+    dropout: Array | None = None,
+) -> tuple[Array, Array]:
+    """Attention of one sequence: q [Hq,Sq,D], k [Hk,Skv,D], v [Hv,Skv,Dv], any real data type.
+
+    Hk and Hv each divide Hq and may differ. ``bias`` broadcasts to [Hq,Sq,Skv]; -inf hides a key.
+    ``dropout`` has that shape and holds what the probabilities are multiplied with. Returns ``(o
+    [Hq,Sq,Dv], lse [Hq,Sq])`` in float64 (longdouble for float64 inputs); the log-sum-exp is the
+    natural one, without dropout. Rows that see no key: o 0, lse -inf. Raises ValueError when
+    shapes do not fit. Source: rules 2 to 6 of the contract; the formula is that of Vaswani et al.
+    2017, section 3.2.1.
+    """
+    options = options or SdpaOptions()
+    check_sequence_shapes(q, k, v)
+    wide = widest(q, k, v)
+    wide_v, v_exp = _normalised(repeat_heads(v.astype(wide), q.shape[0], "v"))
+    weights, lse, alive = sdpa_weights(q, k, options, wide, bias)
+    if dropout is not None:
+        weights = weights * dropout.astype(wide)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        o = np.ldexp(np.matmul(weights, wide_v), v_exp)
     return np.where(alive[:, :, None], o, 0), lse
 
 
@@ -189,7 +203,7 @@ def ragged_oracle(
     (Tq,Hq,Dv), lse (Hq,Tq), written (Tq,))``; rows that are not written (slack, and rows past
     ``cu_q[-1]``) hold 0 and -inf.
     """
-    wide = _widest(q, k, v)
+    wide = widest(q, k, v)
     o = np.zeros((q.shape[0], q.shape[1], v.shape[2]), dtype=wide)
     lse = np.full((q.shape[1], q.shape[0]), -np.inf, dtype=wide)
     written = np.zeros(q.shape[0], dtype=bool)
@@ -222,7 +236,7 @@ def padded_oracle(
 
     Returns ``(o [B,Hq,Sq,Dv], lse [B,Hq,Sq], written [B,Sq])``; padding rows hold 0 and -inf.
     """
-    wide = _widest(q, k, v)
+    wide = widest(q, k, v)
     o = np.zeros((*q.shape[:3], v.shape[3]), dtype=wide)
     lse = np.full(q.shape[:3], -np.inf, dtype=wide)
     written = np.arange(q.shape[2])[None, :] < np.asarray(lens_q)[:, None]

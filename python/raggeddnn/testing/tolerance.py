@@ -50,6 +50,7 @@ def plain_sdpa(
     options: SdpaOptions | None = None,
     *,
     bias: Array | None = None,
+    dropout: Array | None = None,
 ) -> tuple[Array, Array]:
     """Attention of one sequence by matrix products and a softmax in the data type of ``q``.
 
@@ -78,6 +79,8 @@ def plain_sdpa(
             wide_bias = np.asarray(bias).astype(work)
             exact, rounded = exact + wide_bias, store(rounded + wide_bias)
         weights, _ = _softmax(rounded, visible)
+        if dropout is not None:
+            weights = weights * dropout.astype(work)
         o = np.matmul(store(weights), wide_v).astype(stored)
         _, lse = _softmax(exact, visible)
     return o, lse
@@ -90,13 +93,14 @@ def plain_results(
     options: SdpaOptions | None = None,
     *,
     bias: Array | None = None,
+    dropout: Array | None = None,
 ) -> list[tuple[Array, Array]]:
     """The results of :func:`plain_sdpa` in each order of summation that sets the tolerance."""
     results = []
     for share in _ROTATIONS:
         shift = int(share * q.shape[2])
         turned_q, turned_k = np.roll(q, shift, axis=2), np.roll(k, shift, axis=2)
-        results.append(plain_sdpa(turned_q, turned_k, v, options, bias=bias))
+        results.append(plain_sdpa(turned_q, turned_k, v, options, bias=bias, dropout=dropout))
     return results
 
 
@@ -172,6 +176,7 @@ def assert_sequence_close(
     options: SdpaOptions | None = None,
     *,
     bias: Array | None = None,
+    dropout: Array | None = None,
     label: str = "",
 ) -> None:
     """Fail unless one sequence's ``got_o`` [Hq,Sq,Dv] and ``got_lse`` [Hq,Sq] keep the derived
@@ -181,8 +186,8 @@ def assert_sequence_close(
     its index, the value got and the value expected.
     """
     q, k, v = inputs
-    oracle_o, oracle_lse = sdpa_oracle(q, k, v, options, bias=bias)
-    plain = plain_results(q, k, v, options, bias=bias)
+    oracle_o, oracle_lse = sdpa_oracle(q, k, v, options, bias=bias, dropout=dropout)
+    plain = plain_results(q, k, v, options, bias=bias, dropout=dropout)
     bound_o = error_bound(oracle_o, [o for o, _ in plain], q.dtype)
     # A row that sees no key is exactly 0: no error is allowed there.
     bound_o = np.where(np.isneginf(oracle_lse)[:, :, None], 0, bound_o)

@@ -21,4 +21,8 @@ struct InferContext {
 void infer_sdpa(schema::SdpaAttributesT& attributes, std::optional<double> scale,
                 const InferContext& context);
 
+// Fills dims, strides, ragged offsets of the gradients, and the scale likewise.
+void infer_sdpa_backward(schema::SdpaBackwardAttributesT& attributes, std::optional<double> scale,
+                         const InferContext& context);
+
 }  // namespace raggeddnn::graph_ops

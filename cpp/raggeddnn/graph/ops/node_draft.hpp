@@ -27,16 +27,19 @@ public:
     // Throws for null, and for a tensor that is not in the graph.
     template <class Slot>
     void input(const std::string& role, const TensorPtr& tensor, Slot slot) {
-        if (!tensor) {
-            fail(ErrorCode::ATTRIBUTE_NOT_SET, "[", prefix_, "] ", role,
-                 " is null, expected a tensor");
-        }
-        if (!graph_.contains(tensor)) {
-            invalid("[", prefix_, "] ", role, " is ", tensor->label(),
-                    ", which is not in this graph, expected a result of graph.tensor or of an "
-                    "operation");
-        }
+        require(role, tensor);
         use(role, tensor, slot);
+    }
+
+    // The same for element `index` of a slot that holds several.
+    void input(const std::string& role, const TensorPtr& tensor, std::vector<int64_t> Table::* slot,
+               size_t index) {
+        require(role, tensor);
+        node_.uses.push_back({role, tensor, [slot, index](schema::NodeT& node, int64_t uid) {
+                                  std::vector<int64_t>& uids = attributes_of(node).*slot;
+                                  if (uids.size() <= index) uids.resize(index + 1);
+                                  uids[index] = uid;
+                              }});
     }
 
     // The same, but null leaves the slot unset.
@@ -70,6 +73,18 @@ public:
 private:
     static Table& attributes_of(schema::NodeT& node) {
         return *static_cast<Table*>(node.attributes.value);
+    }
+
+    void require(const std::string& role, const TensorPtr& tensor) const {
+        if (!tensor) {
+            fail(ErrorCode::ATTRIBUTE_NOT_SET, "[", prefix_, "] ", role,
+                 " is null, expected a tensor");
+        }
+        if (!graph_.contains(tensor)) {
+            invalid("[", prefix_, "] ", role, " is ", tensor->label(),
+                    ", which is not in this graph, expected a result of graph.tensor or of an "
+                    "operation");
+        }
     }
 
     template <class Slot>

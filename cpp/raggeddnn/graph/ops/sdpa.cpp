@@ -10,84 +10,6 @@
 
 namespace raggeddnn {
 
-SdpaAttributes& SdpaAttributes::set_name(std::string name) {
-    name_ = std::move(name);
-    return *this;
-}
-
-SdpaAttributes& SdpaAttributes::set(Slot slot, const char* role, TensorPtr tensor) {
-    std::erase_if(operands_, [slot](const Operand& o) { return o.slot == slot; });
-    if (tensor) operands_.push_back({slot, role, std::move(tensor)});
-    return *this;
-}
-
-bool SdpaAttributes::has(Slot slot) const {
-    return std::any_of(operands_.begin(), operands_.end(),
-                       [slot](const Operand& o) { return o.slot == slot; });
-}
-
-SdpaAttributes& SdpaAttributes::set_attn_scale(double scale) {
-    attn_scale_ = scale;
-    return *this;
-}
-
-SdpaAttributes& SdpaAttributes::set_padding_mask(bool value) {
-    table_.padding_mask = value;
-    return *this;
-}
-
-SdpaAttributes& SdpaAttributes::set_causal_mask(bool value) {
-    if (value) {
-        set_diagonal_band_right_bound(0);
-        set_diagonal_alignment(DiagonalAlignment::TOP_LEFT);
-    }
-    return *this;
-}
-
-SdpaAttributes& SdpaAttributes::set_causal_mask_bottom_right(bool value) {
-    if (value) {
-        set_diagonal_band_right_bound(0);
-        set_diagonal_alignment(DiagonalAlignment::BOTTOM_RIGHT);
-    }
-    return *this;
-}
-
-SdpaAttributes& SdpaAttributes::set_diagonal_alignment(DiagonalAlignment alignment) {
-    table_.diagonal_alignment = alignment == DiagonalAlignment::TOP_LEFT
-                                    ? schema::DiagonalAlignment::TOP_LEFT
-                                    : schema::DiagonalAlignment::BOTTOM_RIGHT;
-    return *this;
-}
-
-SdpaAttributes& SdpaAttributes::set_diagonal_band_left_bound(std::optional<int64_t> bound) {
-    table_.left_bound = bound;
-    return *this;
-}
-
-SdpaAttributes& SdpaAttributes::set_diagonal_band_right_bound(std::optional<int64_t> bound) {
-    table_.right_bound = bound;
-    return *this;
-}
-
-SdpaAttributes& SdpaAttributes::set_dropout(float probability, TensorPtr seed, TensorPtr offset) {
-    table_.dropout_probability = probability;
-    set(&Table::seed_tensor_uid, "seed", std::move(seed));
-    return set(&Table::offset_tensor_uid, "offset", std::move(offset));
-}
-
-SdpaAttributes& SdpaAttributes::set_generate_stats(bool value) {
-    table_.generate_stats = value;
-    return *this;
-}
-
-SdpaAttributes::Table SdpaAttributes::lowered() const {
-    Table table = table_;
-    if (has(&Table::seq_len_q_tensor_uid) || has(&Table::seq_len_kv_tensor_uid)) {
-        table.padding_mask = true;
-    }
-    return table;
-}
-
 namespace graph_ops {
 
 namespace {
@@ -107,9 +29,9 @@ std::vector<int64_t> token_major(const std::vector<int64_t>& dims) {
     return {dims[2] * heads * width, width, heads * width, 1};
 }
 
-void require_rank_4(const schema::TensorAttributesT& tensor, const char* role) {
+void require_rank_4(const schema::TensorAttributesT& tensor, const char* op, const char* role) {
     if (tensor.dims.size() == 4) return;
-    invalid("[sdpa] ", role, " '", tensor.name, "' has rank ", tensor.dims.size(),
+    invalid("[", op, "] ", role, " '", tensor.name, "' has rank ", tensor.dims.size(),
             ", expected 4: [B, H, S, D]");
 }
 
@@ -121,27 +43,17 @@ void infer_geometry(schema::TensorAttributesT& tensor, std::vector<int64_t> dims
     }
 }
 
-}  // namespace
-
-void infer_sdpa(schema::SdpaAttributesT& attributes, std::optional<double> scale,
-                const InferContext& context) {
-    const schema::TensorAttributesT& q = context.tensor(attributes.q_tensor_uid);
-    const schema::TensorAttributesT& v = context.tensor(attributes.v_tensor_uid);
-    require_rank_4(q, "q");
-    require_rank_4(v, "v");
-    infer_geometry(context.tensor(attributes.o_tensor_uid),
-                   {q.dims[0], q.dims[1], q.dims[2], v.dims[3]});
-    if (attributes.stats_tensor_uid) {
-        schema::TensorAttributesT& stats = context.tensor(*attributes.stats_tensor_uid);
-        infer_geometry(stats, {q.dims[0], q.dims[1], q.dims[2], 1});
-    }
+// Readers differ in what an absent scale means, so it is never left absent. The attribute is a
+// float; a double problem keeps the digits in a constant tensor.
+template <class Table>
+void infer_scale(Table& attributes, const char* op, std::optional<double> scale,
+                 const InferContext& context) {
     if (attributes.scale_tensor_uid || attributes.attn_scale_value) return;  // a tensor, or done
-    // Readers differ in what an absent scale means, so it is never left absent. The attribute is a
-    // float; a double problem keeps the digits in a constant tensor.
+    const schema::TensorAttributesT& q = context.tensor(attributes.q_tensor_uid);
     const double value = scale ? *scale : 1.0 / std::sqrt(static_cast<double>(q.dims[3]));
     const auto narrow = static_cast<float>(value);
     if (std::isfinite(value) && !std::isfinite(narrow) && q.data_type != schema::DataType::DOUBLE) {
-        invalid("[sdpa] attn_scale is ", value,
+        invalid("[", op, "] attn_scale is ", value,
                 ", which is out of range for FLOAT, expected a magnitude of at most 3.4e38");
     }
     if (q.data_type == schema::DataType::DOUBLE && static_cast<double>(narrow) != value) {
@@ -151,22 +63,91 @@ void infer_sdpa(schema::SdpaAttributesT& attributes, std::optional<double> scale
     }
 }
 
+}  // namespace
+
+void infer_sdpa(schema::SdpaAttributesT& attributes, std::optional<double> scale,
+                const InferContext& context) {
+    const schema::TensorAttributesT& q = context.tensor(attributes.q_tensor_uid);
+    const schema::TensorAttributesT& v = context.tensor(attributes.v_tensor_uid);
+    require_rank_4(q, "sdpa", "q");
+    require_rank_4(v, "sdpa", "v");
+    infer_geometry(context.tensor(attributes.o_tensor_uid),
+                   {q.dims[0], q.dims[1], q.dims[2], v.dims[3]});
+    if (attributes.stats_tensor_uid) {
+        schema::TensorAttributesT& stats = context.tensor(*attributes.stats_tensor_uid);
+        infer_geometry(stats, {q.dims[0], q.dims[1], q.dims[2], 1});
+    }
+    infer_scale(attributes, "sdpa", scale, context);
+}
+
+// Dims and strides of a gradient are those of its operand. Without strides of its own it also lies
+// as its operand does, ragged offset and multiplier included.
+void infer_gradient(schema::TensorAttributesT& gradient, const schema::TensorAttributesT& operand) {
+    if (gradient.dims.empty()) gradient.dims = operand.dims;
+    if (!gradient.strides.empty() || gradient.dims != operand.dims) return;
+    bool is_broadcast = false;
+    for (size_t i = 0; i < operand.dims.size() && i < operand.strides.size(); ++i) {
+        is_broadcast |= operand.dims[i] > 1 && operand.strides[i] == 0;
+    }
+    const bool is_own = gradient.ragged_offset_tensor_uid.has_value();
+    if (is_own || (is_broadcast && !operand.ragged_offset_tensor_uid)) {
+        const bool is_token_major = is_own && gradient.dims.size() == 4;
+        gradient.strides = is_token_major ? token_major(gradient.dims) : row_major(gradient.dims);
+        return;
+    }
+    gradient.strides = operand.strides;
+    gradient.ragged_offset_tensor_uid = operand.ragged_offset_tensor_uid;
+    gradient.ragged_offset_multiplier = operand.ragged_offset_multiplier;
+}
+
+void infer_sdpa_backward(schema::SdpaBackwardAttributesT& attributes, std::optional<double> scale,
+                         const InferContext& context) {
+    const schema::TensorAttributesT& q = context.tensor(attributes.q_tensor_uid);
+    const schema::TensorAttributesT& k = context.tensor(attributes.k_tensor_uid);
+    const schema::TensorAttributesT& v = context.tensor(attributes.v_tensor_uid);
+    require_rank_4(q, "sdpa_backward", "q");
+    require_rank_4(k, "sdpa_backward", "k");
+    require_rank_4(v, "sdpa_backward", "v");
+    infer_gradient(context.tensor(attributes.dq_tensor_uid), q);
+    infer_gradient(context.tensor(attributes.dk_tensor_uid), k);
+    infer_gradient(context.tensor(attributes.dv_tensor_uid), v);
+    if (attributes.dbias_tensor_uid && attributes.attn_mask_tensor_uid) {
+        const schema::TensorAttributesT& bias = context.tensor(*attributes.attn_mask_tensor_uid);
+        infer_gradient(context.tensor(*attributes.dbias_tensor_uid), bias);
+    }
+    infer_scale(attributes, "sdpa_backward", scale, context);
+}
+
 }  // namespace graph_ops
 
-std::array<TensorPtr, 2> Graph::sdpa(TensorPtr q, TensorPtr k, TensorPtr v,
-                                     SdpaAttributes options) {
-    using Table = schema::SdpaAttributesT;
-    graph_ops::NodeDraft<Table> draft(*this, "sdpa", options.name(), options.lowered());
+namespace {
+
+// Operands that both nodes have. The rest of a call is its results.
+template <class Options>
+graph_ops::NodeDraft<typename Options::Table> start_node(Graph& graph, const char* op,
+                                                         const Options& options,
+                                                         const std::array<TensorPtr, 3>& qkv) {
+    using Table = typename Options::Table;
+    graph_ops::NodeDraft<Table> draft(graph, op, options.name(), options.lowered());
     if (options.attn_scale() && options.has(&Table::scale_tensor_uid)) {
         invalid("[", draft.prefix(),
                 "] attn_scale is both a tensor and a number, expected one of them");
     }
-    draft.input("q", q, &Table::q_tensor_uid);
-    draft.input("k", k, &Table::k_tensor_uid);
-    draft.input("v", v, &Table::v_tensor_uid);
-    for (const SdpaAttributes::Operand& operand : options.operands()) {
+    draft.input("q", qkv[0], &Table::q_tensor_uid);
+    draft.input("k", qkv[1], &Table::k_tensor_uid);
+    draft.input("v", qkv[2], &Table::v_tensor_uid);
+    for (const auto& operand : options.operands()) {
         draft.input(operand.role, operand.tensor, operand.slot);
     }
+    return draft;
+}
+
+}  // namespace
+
+std::array<TensorPtr, 2> Graph::sdpa(TensorPtr q, TensorPtr k, TensorPtr v,
+                                     SdpaAttributes options) {
+    using Table = schema::SdpaAttributesT;
+    auto draft = start_node(*this, "sdpa", options, {q, k, v});
     const TensorPtr o = draft.output("o", &Table::o_tensor_uid);
     TensorPtr stats;
     if (options.generate_stats()) {
@@ -178,6 +159,38 @@ std::array<TensorPtr, 2> Graph::sdpa(TensorPtr q, TensorPtr k, TensorPtr v,
             graph_ops::infer_sdpa(table, scale, context);
         });
     return {o, stats};
+}
+
+std::array<TensorPtr, 4> Graph::sdpa_backward(TensorPtr q, TensorPtr k, TensorPtr v, TensorPtr o,
+                                              TensorPtr d_o, TensorPtr stats,
+                                              SdpaBackwardAttributes options) {
+    using Table = schema::SdpaBackwardAttributesT;
+    auto draft = start_node(*this, "sdpa_backward", options, {q, k, v});
+    draft.input("o", o, &Table::o_tensor_uid);
+    draft.input("do", d_o, &Table::do_tensor_uid);
+    draft.input("stats", stats, &Table::stats_tensor_uid);
+    const auto gradient = [&draft](const char* role, const TensorPtr& of, auto slot) {
+        const TensorPtr tensor = draft.output(role, slot);
+        tensor->set_data_type(of->get_data_type());  // NOT_SET: as the graph's other tensors
+        return tensor;
+    };
+    const TensorPtr dq = gradient("dq", q, &Table::dq_tensor_uid);
+    const TensorPtr dk = gradient("dk", k, &Table::dk_tensor_uid);
+    const TensorPtr dv = gradient("dv", v, &Table::dv_tensor_uid);
+    TensorPtr dbias;
+    if (options.generate_dbias()) {
+        const TensorPtr bias = options.operand(&Table::attn_mask_tensor_uid);
+        if (!bias) {
+            fail(ErrorCode::ATTRIBUTE_NOT_SET, "[", draft.prefix(),
+                 "] generate_dbias is true and bias is not set, expected a bias");
+        }
+        dbias = gradient("dbias", bias, &Table::dbias_tensor_uid);
+    }
+    draft.commit(
+        [scale = options.attn_scale()](Table& table, const graph_ops::InferContext& context) {
+            graph_ops::infer_sdpa_backward(table, scale, context);
+        });
+    return {dq, dk, dv, dbias};
 }
 
 }  // namespace raggeddnn

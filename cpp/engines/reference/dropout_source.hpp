@@ -1,0 +1,48 @@
+// The seed and the offset of dropout, as a plan keeps them and as one execute finds them.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "raggeddnn/plugin/buffers.hpp"
+#include "raggeddnn/plugin/philox.hpp"
+#include "raggeddnn/schema/sdpa_problem.hpp"
+
+namespace raggeddnn::reference {
+
+class DropoutSource {
+public:
+    DropoutSource(const schema::GraphView& graph, const schema::SdpaDropout& dropout)
+        : dropout_(dropout),
+          seed_(baked(graph, dropout.seed)),
+          offset_(baked(graph, dropout.offset)) {}
+
+    plugin::Dropout resolve(const plugin::Buffers& buffers) const {
+        return plugin::Dropout::make(dropout_.probability, read(seed_, dropout_.seed, buffers),
+                                     read(offset_, dropout_.offset, buffers));
+    }
+
+private:
+    static std::optional<int64_t> baked(const schema::GraphView& graph,
+                                        const schema::RandomInput& input) {
+        const schema::TensorView view = graph.tensor(input.uid);
+        const std::optional<int64_t> value = view.value_as_integer();
+        if (view.has_value() && !value) {
+            invalid(input.label, " holds a value that is no integer, expected one");
+        }
+        return value;
+    }
+
+    // A baked value wins over the pack; a scalar and a tensor of one element are read alike.
+    static int64_t read(const std::optional<int64_t>& value, const schema::RandomInput& input,
+                        const plugin::Buffers& buffers) {
+        if (value) return *value;
+        return plugin::read_integer(input.type, buffers.find_device_buffer(input.uid, input.label));
+    }
+
+    schema::SdpaDropout dropout_;
+    std::optional<int64_t> seed_;
+    std::optional<int64_t> offset_;
+};
+
+}  // namespace raggeddnn::reference

@@ -1,0 +1,248 @@
+"""Batch normalization: training, inference and backward against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import raggeddnn as rd
+from op_graphs import REAL_TYPES, OpGraph, Ragged, assert_close, difference_quotients, random_array
+
+EPSILON, MOMENTUM = 0.0078125, 0.125
+SHAPES = [(4, 3), (2, 3, 5), (2, 3, 4, 5), (1, 2, 1, 1), (2, 2, 2, 3, 2)]
+RUNNING = ("running_mean", "running_var")
+
+
+def constant(value):
+    return lambda g: g.tensor(value, rd.ScalarType.COMPILE_TIME_CONST)
+
+
+def per_channel(x):
+    return tuple(i for i in range(x.ndim) if i != 1)
+
+
+def training_oracle(x, scale, bias, running_mean=None, running_var=None):
+    axes = per_channel(x)
+    mean = np.mean(x, axis=axes, keepdims=True)
+    variance = np.mean((x - mean) ** 2, axis=axes, keepdims=True)
+    inverse = 1 / np.sqrt(variance + x.dtype.type(EPSILON))
+    result = {"y": (x - mean) * inverse * scale + bias, "mean": mean, "inverse": inverse}
+    if running_mean is not None:
+        n = x.size // x.shape[1]
+        m = x.dtype.type(MOMENTUM)
+        unbiased = variance * x.dtype.type(n / max(n - 1, 1))
+        result["next_mean"] = (1 - m) * running_mean + m * mean
+        result["next_var"] = (1 - m) * running_var + m * unbiased
+    return result
+
+
+def training_graph(inputs, epsilon=None, momentum=None):
+    def make(g, t):
+        running = "running_mean" in t
+        results = g.batchnorm(
+            t["x"],
+            t["scale"],
+            t["bias"],
+            t.get("running_mean"),
+            t.get("running_var"),
+            t["epsilon"],
+            t["momentum"] if running else None,
+        )
+        names = ("y", "mean", "inverse", "next_mean", "next_var")
+        found = dict(zip(names, results, strict=True))
+        assert (found["next_mean"] is not None) == running
+        return {name: tensor for name, tensor in found.items() if tensor is not None}
+
+    scalars = {"epsilon": epsilon or constant(EPSILON)}
+    if "running_mean" in inputs:
+        scalars["momentum"] = momentum or constant(MOMENTUM)
+    return OpGraph(make, inputs, scalars=scalars)
+
+
+def inputs_of(shape, dtype, running=True):
+    rng = np.random.default_rng(1)
+    channels = tuple(n if i == 1 else 1 for i, n in enumerate(shape))
+    inputs = {
+        "x": random_array(rng, shape, dtype),
+        "scale": random_array(rng, channels, dtype),
+        "bias": random_array(rng, channels, dtype),
+    }
+    if running:
+        inputs["running_mean"] = random_array(rng, channels, dtype)
+        inputs["running_var"] = np.abs(random_array(rng, channels, dtype))
+    return inputs
+
+
+@pytest.mark.parametrize("dtype", REAL_TYPES)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("running", [False, True])
+def test_training(engine, dtype, shape, running):
+    inputs = inputs_of(shape, dtype, running)
+    op = training_graph(inputs)
+    got = op.run(op.build(engine))
+    assert_close(got, training_oracle, inputs)
+
+
+def test_channels_last(engine):
+    inputs = inputs_of((2, 3, 4, 5), "float32")
+    inputs["x"] = np.ascontiguousarray(inputs["x"].transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+    op = training_graph(inputs)
+    plan = op.build(engine)
+    assert op.outputs["y"].get_stride() == op.tensors["x"].get_stride()
+    pack = {op.tensors[n]: a for n, a in inputs.items()}
+    y = np.empty_like(inputs["x"])
+    pack[op.outputs["y"]] = y
+    for name in ("mean", "inverse", "next_mean", "next_var"):
+        pack[op.outputs[name]] = np.empty((1, 3, 1, 1), np.float32)
+    plan.execute(pack)
+    assert_close({"y": y}, training_oracle, inputs)
+
+
+@pytest.mark.parametrize("dtype", REAL_TYPES)
+@pytest.mark.parametrize("form", ["inverse", "variance"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_inference(engine, dtype, form, shape):
+    inputs = inputs_of(shape, dtype)
+
+    def make(g, t):
+        common = (t["scale"], t["bias"])
+        x, mean, deviation = t["x"], t["running_mean"], t["running_var"]
+        if form == "inverse":
+            return {"y": g.batchnorm_inference(x, mean, deviation, *common)}
+        return {"y": g.batchnorm_inference_variance_ext(x, mean, deviation, *common, t["epsilon"])}
+
+    scalars = {"epsilon": constant(EPSILON)} if form == "variance" else {}
+    op = OpGraph(make, inputs, scalars=scalars)
+
+    def oracle(x, scale, bias, running_mean, running_var):
+        inverse = running_var
+        if form == "variance":
+            inverse = 1 / np.sqrt(running_var + x.dtype.type(EPSILON))
+        return {"y": (x - running_mean) * inverse * scale + bias}
+
+    assert_close(op.run(op.build(engine)), oracle, inputs)
+
+
+def backward_oracle(dy, x, scale):
+    axes = per_channel(x)
+    trained = training_oracle(x, scale, scale)
+    n = (x - trained["mean"]) * trained["inverse"]
+    dbias = np.sum(dy, axis=axes, keepdims=True)
+    dscale = np.sum(dy * n, axis=axes, keepdims=True)
+    count = x.dtype.type(x.size // x.shape[1])
+    dx = scale * trained["inverse"] * (dy - dbias / count - n * dscale / count)
+    return {"dx": dx, "dscale": dscale, "dbias": dbias}
+
+
+def backward_graph(inputs):
+    def make(g, t):
+        names = ("dx", "dscale", "dbias")
+        results = g.batchnorm_backward(t["dy"], t["x"], t["scale"], t["mean"], t["inverse"])
+        return dict(zip(names, results, strict=True))
+
+    return OpGraph(make, inputs)
+
+
+@pytest.mark.parametrize("dtype", REAL_TYPES)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_backward(engine, dtype, shape):
+    inputs = inputs_of(shape, dtype, running=False)
+    given = {
+        "dy": random_array(np.random.default_rng(2), shape, dtype),
+        "x": inputs["x"],
+        "scale": inputs["scale"],
+    }
+    wide = {k: a.astype(np.float64) for k, a in inputs.items()}
+    trained = training_oracle(**wide)
+    stored = "float64" if dtype == "float64" else "float32"
+    saved = {k: trained[k].astype(stored) for k in ("mean", "inverse")}
+    op = backward_graph({**given, **saved})
+    assert_close(op.run(op.build(engine)), backward_oracle, given, gradient=True)
+
+
+def test_backward_by_finite_differences(engine):
+    inputs = inputs_of((3, 2, 2), "float64", running=False)
+    dy = np.random.default_rng(3).standard_normal((3, 2, 2))
+    forward = training_graph(inputs)
+    plan = forward.build(engine)
+    saved = forward.run(plan)
+    saved.pop("y")
+    given = {"dy": dy, "x": inputs["x"], "scale": inputs["scale"], **saved}
+    backward = backward_graph(given)
+    got = backward.run(backward.build(engine))
+    for name in inputs:
+        want, bound = difference_quotients(
+            lambda v, name=name: float(np.sum(dy * forward.run(plan, {name: v})["y"])),
+            inputs[name],
+        )
+        assert (np.abs(got["d" + name] - want) <= bound).all(), name
+
+
+def test_a_constant_epsilon_and_a_runtime_momentum_do_not_mix(engine):
+    inputs = inputs_of((4, 3, 2), "float64")
+
+    def runtime(g):
+        t = rd.TensorAttributes().set_name("momentum").set_data_type(rd.DataType.FLOAT)
+        return g.tensor(t.set_as_runtime_parameter())
+
+    op = training_graph(inputs, momentum=runtime)
+    plan = op.build(engine)
+    assert_close(op.run(plan, values={"momentum": MOMENTUM}), training_oracle, inputs)
+    trained = training_oracle(**inputs)
+    for momentum in (0.0, 1.0, 4096.0):
+        got = op.run(plan, values={"momentum": momentum})
+        # Exact: 0 keeps the running statistics, 1 replaces them, and y never looks.
+        assert_close({"y": got["y"]}, training_oracle, inputs)
+        if momentum == 0.0:
+            np.testing.assert_array_equal(got["next_mean"], inputs["running_mean"])
+        if momentum == 1.0:
+            np.testing.assert_array_equal(got["next_mean"], got["mean"])
+        if momentum == 4096.0:
+            assert (np.abs(got["next_mean"]) > np.abs(trained["next_mean"])).all()
+    with pytest.raises(rd.InvalidValueError, match="momentum"):
+        op.run(plan)
+
+
+def test_what_does_not_fit_is_named():
+    inputs = inputs_of((4, 3, 2), "float32")
+    wrong = {**inputs, "scale": np.zeros((1, 2, 1), np.float32)}
+    message = r"\[batchnorm\] scale 'scale' has dims \[1, 2, 1\], expected \[1, 3, 1\]"
+    with pytest.raises(rd.InvalidValueError, match=message):
+        training_graph(wrong).graph.validate()
+    with pytest.raises(rd.InvalidValueError, match="x 'x' has rank 1, expected at least 2"):
+        training_graph(inputs_of((4,), "float32")).graph.validate()
+    ragged = {**inputs_of((1, 2, 1, 1), "float32"), "x": Ragged(np.zeros((3, 2, 4), "f"), (1, 2))}
+    with pytest.raises(rd.InvalidValueError, match="x 'x' is ragged, expected a dense tensor"):
+        training_graph(ragged).graph.validate()
+
+
+@pytest.mark.parametrize("left_out", ["running_mean", "running_var", "momentum"])
+def test_running_statistics_come_together(left_out):
+    g = rd.Graph(io_data_type=rd.DataType.FLOAT)
+    x = g.tensor(name="x", dim=[2, 3])
+    names = ("scale", "bias", *RUNNING)
+    t = {name: g.tensor(name=name, dim=[1, 3]) for name in names}
+    t["momentum"] = constant(MOMENTUM)(g)
+    t[left_out] = None
+    g.batchnorm(
+        x,
+        t["scale"],
+        t["bias"],
+        t["running_mean"],
+        t["running_var"],
+        constant(EPSILON)(g),
+        t["momentum"],
+    )
+    with pytest.raises(rd.Error, match="is not set, expected it"):
+        g.validate()
+
+
+def test_peer_statistics_are_refused(engine):
+    g = rd.Graph(io_data_type=rd.DataType.FLOAT)
+    x = g.tensor(name="x", dim=[2, 3])
+    c = g.tensor(name="c", dim=[1, 3])
+    results = g.batchnorm(x, c, c, epsilon=constant(EPSILON)(g), peer_stats=[c, c])
+    for result in results[:3]:
+        result.set_output(True)
+    g.validate()
+    with pytest.raises(rd.NotSupportedError, match="peer_stats is set, expected unset"):
+        g.build(engine=engine)
