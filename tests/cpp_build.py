@@ -2,7 +2,7 @@
 
 ``built_plugin("name")`` compiles ``tests/plugins/name.c`` or ``.cpp`` (headers only, seconds) and
 returns the path of the shared library; ``built_check("test_name")`` does the same for a program of
-``tests/cpp`` or ``tests/c``. Whatever goes wrong, a missing compiler included, fails the test.
+``tests/cpp``. Whatever goes wrong, a missing compiler included, fails the test.
 
 Environment:
     RAGGEDDNN_TEST_BUILD_DIR  the build folder, kept between runs; default ``build/tests``
@@ -24,6 +24,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+# The tools that pip put beside this Python first, which need not be on the caller's PATH.
+TOOL_PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
 SANITIZE = os.environ.get("RAGGEDDNN_TEST_SANITIZE", "")
 # Lines in reports, assertions on, and optimised enough to be quick.
 SANITIZE_OPTIONS = (
@@ -54,7 +56,7 @@ def _only_one() -> Iterator[None]:
 def run(command: Sequence[str | os.PathLike[str]], environ: dict[str, str] | None = None) -> str:
     """Run a command and return its output; fail the test with that output when it fails."""
     words = [os.fspath(word) for word in command]
-    tool = shutil.which(words[0])
+    tool = shutil.which(words[0], path=TOOL_PATH)
     if tool is None:
         pytest.fail(f"{words[0]} not found: the C++ tests need a compiler and CMake", pytrace=False)
     # A preloaded sanitizer is for this Python, not for compilers, nor for programs linked with one.
@@ -66,7 +68,7 @@ def run(command: Sequence[str | os.PathLike[str]], environ: dict[str, str] | Non
         text=True,
         errors="replace",
         check=False,
-        env={**inherited, **(environ or {})},
+        env={**inherited, "PATH": TOOL_PATH, **(environ or {})},
     )
     if done.returncode != 0:
         lines = "\n".join(done.stdout.splitlines()[-60:])
@@ -77,7 +79,7 @@ def run(command: Sequence[str | os.PathLike[str]], environ: dict[str, str] | Non
 def configure(source: Path, folder: Path, *options: str) -> None:
     """Configure a CMake project with this Python and, where present, Ninja."""
     fresh = not (folder / "CMakeCache.txt").exists()
-    generator = ["-G", "Ninja"] if fresh and shutil.which("ninja") else []
+    generator = ["-G", "Ninja"] if fresh and shutil.which("ninja", path=TOOL_PATH) else []
     python = f"-DPython_EXECUTABLE={sys.executable}"
     run(["cmake", "-S", source, "-B", folder, *generator, python, *options])
 
@@ -113,5 +115,5 @@ def built_plugin(name: str) -> Path:
 
 @functools.cache
 def built_check(name: str) -> Path:
-    """The compiled program of ``tests/cpp/<name>.cpp`` or ``tests/c/<name>.c``."""
+    """The compiled program of ``tests/cpp/<name>.cpp``."""
     return build_target(name) / "checks" / name

@@ -1,4 +1,4 @@
-"""The checks of ``tests/cpp`` and ``tests/c``: programs that say what failed and exit with 1."""
+"""The C++ checks of ``tests/cpp``: programs that say what failed and exit with 1."""
 
 from __future__ import annotations
 
@@ -7,11 +7,7 @@ from pathlib import Path
 import cpp_build
 import pytest
 
-CHECKS = sorted(
-    path.stem
-    for pattern in ("cpp/test_*.cpp", "c/test_*.c")
-    for path in Path(__file__).parent.glob(pattern)
-)
+CHECKS = sorted(path.stem for path in (Path(__file__).parent / "cpp").glob("test_*.cpp"))
 
 # A leak is a fault of ours in a program of ours.
 SANITIZER_OPTIONS = {

@@ -1,7 +1,8 @@
 """Runs every fuzzer for a few seconds; ``tests/fuzz/run.py`` runs them for longer.
 
-RAGGEDDNN_NO_FUZZ=1 leaves them out, on machines without clang. RAGGEDDNN_FUZZ_SECONDS is the time
-of each (3), RAGGEDDNN_FUZZ_BUILD_DIR the build folder (build/fuzz), kept between runs.
+Only where RAGGEDDNN_FUZZ=1 asks for them: they need clang, and build the library once more.
+RAGGEDDNN_FUZZ_SECONDS is the time of each (3), RAGGEDDNN_FUZZ_BUILD_DIR the build folder
+(build/fuzz), kept between runs.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ FOLDER = Path(os.environ.get("RAGGEDDNN_FUZZ_BUILD_DIR") or run.ROOT / "build" /
 SECONDS = int(os.environ.get("RAGGEDDNN_FUZZ_SECONDS", "3"))
 
 pytestmark = pytest.mark.skipif(
-    os.environ.get("RAGGEDDNN_NO_FUZZ") == "1", reason="RAGGEDDNN_NO_FUZZ is set"
+    os.environ.get("RAGGEDDNN_FUZZ") != "1", reason="RAGGEDDNN_FUZZ=1 asks for the fuzzers"
 )
 
 
@@ -28,7 +29,7 @@ def fuzzers() -> Path:
     if run.find_clang() is None:
         pytest.fail(
             "no clang++ found: the fuzzers need clang with libFuzzer (Debian: clang-19 and "
-            "libclang-rt-19-dev). RAGGEDDNN_NO_FUZZ=1 leaves them out.",
+            "libclang-rt-19-dev).",
             pytrace=False,
         )
     FOLDER.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Builds and runs the fuzzers: ``run.py graph plan container json --seconds 600``.
+"""Builds and runs the fuzzers: ``run.py graph plan container json c_api --seconds 600``.
 
 Needs clang with libFuzzer (Debian: clang-19, libclang-rt-19-dev), CMake, and an installed
 raggeddnn for the seeds. What is found stays in the build folder: the corpus of each target, and the
@@ -18,7 +18,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-TARGETS = ("graph", "plan", "container", "json")
+TARGETS = ("graph", "plan", "container", "json", "c_api")
 
 # An input takes milliseconds; the timeout leaves room for a busy machine. At its worst moment one
 # may ask for 64 MiB in one piece; the sanitizers' own memory is in the total.

@@ -63,6 +63,8 @@ def inputs(target: str) -> list[bytes]:
     if target == "container":
         whole = [fb.build_container(graph, plans()[0]) for graph in graphs()[::5]]
         return [*whole, fb.build_container(graphs()[0]), graphs()[0], plans()[0]]
+    if target == "c_api":  # calls, not a format: any bytes are some
+        return [bytes((7 * i + 13 * n) % 256 for i in range(400)) for n in range(16)]
     texts = [rd.Graph.deserialize(data).to_json() for data in graphs()]
     plan = (
         '{"version": 1, "engine_id": 7, "workspace_size": 0, "tensor_uids": [1, 2], '

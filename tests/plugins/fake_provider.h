@@ -393,8 +393,8 @@ FAKE_API hipdnnPluginStatus_t hipdnnEnginePluginExecuteOpGraph(
     }
     int64_t elements = context->elements;
     if (context->is_ragged) {
-        const uint8_t* offsets = (const uint8_t*)need_buffer(buffers, buffer_count,
-                                                             context->offsets_uid, "offsets");
+        const uint8_t* offsets =
+            (const uint8_t*)need_buffer(buffers, buffer_count, context->offsets_uid, "offsets");
         if (!offsets) return HIPDNN_PLUGIN_STATUS_INVALID_VALUE;
         elements = (int32_t)read_u32(offsets + 4 * context->batches) * context->multiplier;
     }
@@ -456,8 +456,8 @@ FAKE_API hipdnnPluginStatus_t hipdnnEnginePluginCreateExecutionContextFromSerial
 #endif
 
 #ifdef FAKE_PRIORITY
-FAKE_API hipdnnPluginStatus_t raggeddnnEnginePluginGetEngineTraits(
-    int64_t engine_id, raggeddnnEngineTraits_t* traits) {
+FAKE_API hipdnnPluginStatus_t
+raggeddnnEnginePluginGetEngineTraits(int64_t engine_id, raggeddnnEngineTraits_t* traits) {
     if (engine_id != FAKE_ENGINE_ID) return HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE;
     traits->device = FAKE_DEVICE;
     traits->priority = FAKE_PRIORITY;

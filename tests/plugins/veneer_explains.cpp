@@ -21,9 +21,7 @@ public:
 class AnotherEngine : public ExplainingEngine {
 public:
     const char* name() const override { return "VENEER_EXPLAINS_TOO_ENGINE"; }
-    std::optional<std::string> why_not(const GraphView&) const override {
-        return "it is Tuesday";
-    }
+    std::optional<std::string> why_not(const GraphView&) const override { return "it is Tuesday"; }
 };
 
 }  // namespace

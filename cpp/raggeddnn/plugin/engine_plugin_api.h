@@ -4,8 +4,8 @@
  * written here it loads in hipDNN. Only <stddef.h> and <stdint.h> are needed; every pointer's owner
  * is stated. C++ authors get all of it from `raggeddnn/plugin/engine.hpp`.
  *
- * Thread safety: the backend uses a plugin handle from one thread at a time; an execution context is
- * immutable after creation and may be executed through several handles at once.
+ * Thread safety: the backend uses a plugin handle from one thread at a time; an execution context
+ * is immutable after creation and may be executed through several handles at once.
  */
 #ifndef RAGGEDDNN_PLUGIN_ENGINE_PLUGIN_API_H
 #define RAGGEDDNN_PLUGIN_ENGINE_PLUGIN_API_H
@@ -101,16 +101,16 @@ HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnPluginGetType(hipdnnPluginType_t
 /* Optional: "MAJOR.MINOR.PATCH" of the API it was built against; absent means "1.0.0". */
 HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnPluginGetApiVersion(const char** version);
 
-/* Why the last call on this thread failed, or why engines declined. Never NULL; owned by the plugin,
- * valid until its next call on this thread. */
+/* Why the last call on this thread failed, or why engines declined. Never NULL; owned by the
+ * plugin, valid until its next call on this thread. */
 HIPDNN_PLUGIN_EXPORT void hipdnnPluginGetLastErrorString(const char** text);
 
 HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnPluginSetLoggingCallback(hipdnnCallback_t callback);
 
 /* ---- engine plugins ---- */
 
-/* Writes up to `max_ids` ids and the total number to `*count`; max_ids 0 asks for the number. An id is
- * the 64-bit FNV-1a hash of the engine's name. */
+/* Writes up to `max_ids` ids and the total number to `*count`; max_ids 0 asks for the number. An id
+ * is the 64-bit FNV-1a hash of the engine's name. */
 HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnEnginePluginGetAllEngineIds(int64_t* ids,
                                                                             uint32_t max_ids,
                                                                             uint32_t* count);
@@ -155,16 +155,16 @@ HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnEnginePluginGetWorkspaceSizeFrom
 
 /* `workspace`: at least the stated bytes, or NULL where that is 0. Buffers are the caller's. */
 HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnEnginePluginExecuteOpGraph(
-    hipdnnEnginePluginHandle_t handle, hipdnnEnginePluginExecutionContext_t context, void* workspace,
-    const hipdnnPluginDeviceBuffer_t* buffers, uint32_t buffer_count);
+    hipdnnEnginePluginHandle_t handle, hipdnnEnginePluginExecutionContext_t context,
+    void* workspace, const hipdnnPluginDeviceBuffer_t* buffers, uint32_t buffer_count);
 
-/* Optional, since 1.1.0: the same with other shapes and strides for `override_count` tensors; entry i
- * has `lengths[i]` dims. */
+/* Optional, since 1.1.0: the same with other shapes and strides for `override_count` tensors; entry
+ * i has `lengths[i]` dims. */
 HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnEnginePluginExecuteOpGraphWithOverrides(
-    hipdnnEnginePluginHandle_t handle, hipdnnEnginePluginExecutionContext_t context, void* workspace,
-    const hipdnnPluginDeviceBuffer_t* buffers, uint32_t buffer_count, uint32_t override_count,
-    const int64_t* uids, const uint32_t* lengths, const int64_t* const* shapes,
-    const int64_t* const* strides);
+    hipdnnEnginePluginHandle_t handle, hipdnnEnginePluginExecutionContext_t context,
+    void* workspace, const hipdnnPluginDeviceBuffer_t* buffers, uint32_t buffer_count,
+    uint32_t override_count, const int64_t* uids, const uint32_t* lengths,
+    const int64_t* const* shapes, const int64_t* const* strides);
 
 /* Optional, all three or none: a context as bytes. `data` is the plugin's until Destroy. */
 HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnEnginePluginSerializeExecutionContextWithEngineId(
@@ -180,10 +180,10 @@ HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnEnginePluginCreateExecutionConte
 
 /* What hipDNN's ABI does not say of an engine. Strings live as long as the plugin is loaded. */
 typedef struct {
-    size_t struct_size;            /* sizeof as the backend knows it; write no further */
-    const char* device;            /* "cpu", "hip" or "cuda": where its buffers live; NULL: unstated */
-    int32_t priority;              /* the higher is preferred among applicable engines; default 0 */
-    uint32_t extension_count;      /* extensions of the wire format that it understands, by name */
+    size_t struct_size;       /* sizeof as the backend knows it; write no further */
+    const char* device;       /* "cpu", "hip" or "cuda": where its buffers live; NULL: unstated */
+    int32_t priority;         /* the higher is preferred among applicable engines; default 0 */
+    uint32_t extension_count; /* extensions of the wire format that it understands, by name */
     const char* const* extensions; /* e.g. "dstats", "runtime_default_override" */
 } raggeddnnEngineTraits_t;
 

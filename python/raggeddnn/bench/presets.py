@@ -44,9 +44,9 @@ class Preset:
 PRESETS: tuple[Preset, ...] = (
     Preset(
         "docstrings",
-        "docstrings of Python's standard library, a small encoder (2 heads of 32)",
-        (2, 2, 2),
-        32,
+        "docstrings of Python's standard library, a small encoder (8 heads of 64)",
+        (8, 8, 8),
+        64,
         sequences=64,
         longest=256,
     ),

@@ -18,7 +18,7 @@ from .layouts import PADDED, RAGGED, Layout, make_layouts, padded_work
 from .presets import Preset
 
 # Seconds of measuring that a command without --repeats aims at.
-TIME_BUDGET = 25.0
+TIME_BUDGET = 15.0
 MIN_REPEATS, MAX_REPEATS = 3, 50
 # More work than this, in floating-point operations, is not given to the reference engine unasked.
 REFERENCE_WORK = 10e9
