@@ -7,6 +7,7 @@ import io
 import json
 import subprocess
 import sys
+import zlib
 
 import numpy as np
 import pytest
@@ -111,6 +112,48 @@ def test_bench_lists_presets_and_names_unknown_ones(capsys):
     assert status == 2 and "nothing" in err and "docstrings" in err
     with pytest.raises(SystemExit):
         main(["bench", "--repeats", "0"])
+
+
+@pytest.mark.parametrize("option", ["--csv", "--plot"])
+def test_bench_refuses_a_missing_folder_before_measuring(capsys, monkeypatch, tmp_path, option):
+    monkeypatch.setattr("raggeddnn.bench.run_bench", lambda *_: pytest.fail("measured"))
+    file = tmp_path / "missing" / "a.png"
+    status, _, err = run(capsys, "bench", "--preset", "tiny", option, str(file))
+    assert status == 2 and err.count("\n") == 1
+    assert f"{option} {file}: there is no folder {file.parent}" in err
+
+
+def test_bench_refuses_an_unknown_engine_before_measuring(capsys, monkeypatch):
+    monkeypatch.setattr("raggeddnn.bench.run_bench", lambda *_: pytest.fail("measured"))
+    status, out, err = run(capsys, "bench", "--preset", "tiny", "--engine", "nope")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "no engine is named 'nope'; there are" in err and host_engines()[0] in err
+
+
+def test_version_and_help(capsys):
+    for args, texts in [
+        (["--version"], [f"raggeddnn {rd.__version__}"]),
+        (["bench", "--help"], ["time the ragged", "default docstrings", "equal, tiny"]),
+        (["inspect", "--help"], ["print a serialized graph"]),
+    ]:
+        with pytest.raises(SystemExit) as done:
+            main(args)
+        assert done.value.code == 0
+        flat = " ".join(capsys.readouterr().out.split())
+        assert all(text in flat for text in texts)
+
+
+@pytest.mark.parametrize("command", [["info"], ["bench", "--list-presets"], ["--help"]])
+def test_a_reader_that_goes_away_is_no_error(command):
+    with subprocess.Popen(
+        [sys.executable, "-m", "raggeddnn", *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        # argparse itself passes over the error when it prints help.
+        assert process.wait() == (0 if command == ["--help"] else 141)
 
 
 def test_bench_without_matplotlib_says_so_before_measuring(capsys, monkeypatch, tmp_path):
@@ -225,3 +268,19 @@ def test_inspect_refuses_what_it_cannot_read(capsys, tmp_path):
     garbage.write_bytes(b"\x00\x01garbage" * 9)
     status, _, err = run(capsys, "inspect", str(garbage))
     assert status == 2 and "garbage" in err
+
+
+def test_inspect_shows_a_payload_as_size_and_checksum(capsys, tmp_path):
+    file = serialized(tmp_path, "plan")
+    status, out, _ = run(capsys, "inspect", str(file))
+    line = next(line for line in out.splitlines() if "plugin_payload" in line)
+    document = json.loads(run(capsys, "inspect", "--json", str(file))[1])
+    payload = bytes(document["plan"]["plugin_payload"])
+    assert status == 0 and f"{len(payload)} bytes" in line and f"{zlib.crc32(payload):08x}" in line
+
+
+def test_inspect_points_json_text_to_from_json(capsys, tmp_path):
+    file = tmp_path / "graph.json"
+    file.write_text('{"name": "a graph", "nodes": [], "tensors": []}', encoding="utf-8")
+    status, _, err = run(capsys, "inspect", str(file))
+    assert status == 2 and "reads serialized bytes" in err and "Graph.from_json reads JSON" in err

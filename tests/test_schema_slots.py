@@ -181,7 +181,7 @@ SerializedExecutionPlan
     0 version uint 0; 1 engine_id long 0; 2 workspace_size long 0; 3 tensor_uids [long];
     4 plugin_payload [ubyte]; 5 is_override_shape_enabled bool 0; 6 tensor_alignments [long]
 SerializedGraphAndPlan
-    0 graph_blob [ubyte]; 1 plan_blob [ubyte]
+    0 graph_blob [ubyte]; 1 plan_blob [ubyte]; 2 checksum ulong 0
 """
 
 # Members from 0 on. All but union tags are signed bytes.

@@ -298,6 +298,94 @@ def test_torch_tensors_give_torch_tensors():
     assert out.isfinite().all()
 
 
+def test_lazily_negated_torch_views_are_resolved():
+    torch = pytest.importorskip("torch")
+    args, _ = arguments(small())
+    tensors = [torch.from_numpy(x) for x in args]
+    expected = rd.varlen.sdpa(*(-x for x in args[:3]), *args[3:], engine=ENGINE)
+    negated = [torch._neg_view(x) for x in tensors[:3]]
+    got = rd.varlen.sdpa(*negated, *tensors[3:], engine=ENGINE)
+    assert_same_bits(got.numpy(), expected, "O")
+    imaginary = [torch.complex(torch.zeros_like(x), x).conj().imag for x in tensors[:3]]
+    assert all(x.is_neg() for x in imaginary)
+    got = rd.varlen.sdpa(*imaginary, *tensors[3:], engine=ENGINE)
+    assert_same_bits(got.numpy(), expected, "O")
+
+
+def test_torch_outs_that_cannot_be_written_are_refused():
+    torch = pytest.importorskip("torch")
+    tensors = [torch.from_numpy(x) for x in arguments(small())[0]]
+    good = torch.zeros(17, 4, 16)
+    for out, message in [
+        (torch._neg_view(good), "out is a lazily negated"),
+        (torch.zeros(17, 4, 16, requires_grad=True), "out requires grad"),
+        (torch.zeros(17, 1, 16).expand(17, 4, 16), "whose elements overlap"),
+        (good.as_strided((17, 4, 16), (1, 8, 1)), "whose elements overlap"),
+    ]:
+        with pytest.raises(rd.InvalidValueError, match=message):
+            rd.varlen.sdpa(*tensors, out=out, engine=ENGINE)
+    assert not good.any()
+
+
+def test_a_written_torch_out_counts_as_changed():
+    torch = pytest.importorskip("torch")
+    if not hasattr(torch.autograd.graph, "increment_version"):
+        pytest.skip("this torch cannot be told")
+    tensors = [torch.from_numpy(x) for x in arguments(small())[0]]
+    weight = torch.ones(17, 4, 16, requires_grad=True)
+    out = torch.zeros(17, 4, 16)
+    product = (weight * out).sum()
+    rd.varlen.sdpa(*tensors, out=out, engine=ENGINE)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.backward()
+
+
+def test_an_out_that_overlaps_an_input_is_refused():
+    args, _ = arguments(small())
+    buffer = np.zeros(17 * 4 * 16 + 8, np.float32)
+    q = buffer[:-8].reshape(17, 4, 16)
+    q[:] = args[0]
+    for out in (q, buffer[8:].reshape(17, 4, 16), q[::-1]):
+        with pytest.raises(rd.InvalidValueError, match="out overlaps q,"):
+            rd.varlen.sdpa(q, *args[1:], out=out, engine=ENGINE)
+    assert np.array_equal(q, args[0])
+    offsets = buffer[100:104].view(np.int32)
+    offsets[:] = args[3]
+    with pytest.raises(rd.InvalidValueError, match="out overlaps cu_seqlens_q,"):
+        rd.varlen.sdpa(args[0], *args[1:3], offsets, args[4], out=q, engine=ENGINE)
+
+
+def test_an_out_between_the_inputs_of_one_buffer_is_taken():
+    torch = pytest.importorskip("torch")
+    offsets = ints(0, 8, 20)
+    for dtype in (torch.float32, torch.bfloat16):
+        packed = torch.randn(20, 3, 4, 33).to(dtype)
+        packed = torch.cat([packed, torch.zeros(20, 1, 4, 33, dtype=dtype)], dim=1)
+        q, k, v, out = packed.unbind(1)
+        expected = rd.varlen.sdpa(q, k, v, offsets, offsets, engine=ENGINE)
+        assert rd.varlen.sdpa(q, k, v, offsets, offsets, out=out, engine=ENGINE) is out
+        assert torch.equal(out, expected)
+        with pytest.raises(rd.InvalidValueError, match="out overlaps v,"):
+            rd.varlen.sdpa(q, k, v, offsets, offsets, out=v, engine=ENGINE)
+
+
+def test_an_out_whose_elements_overlap_is_refused():
+    args, _ = arguments(small())
+    rows = np.lib.stride_tricks.as_strided(zeros(17 * 4 * 16), (17, 4, 16), (4, 32, 4))
+    with pytest.raises(rd.InvalidValueError, match=r"out has .* whose elements overlap"):
+        rd.varlen.sdpa(*args, out=rows, engine=ENGINE)
+
+
+def test_scales_of_any_real_type():
+    args, _ = arguments(small())
+    expected = rd.varlen.sdpa(*args, scale=2.0, causal=np.True_, engine=ENGINE)
+    for scale in (2, np.float32(2), np.int64(2), np.float16(2)):
+        got = rd.varlen.sdpa(*args, scale=scale, causal=True, engine=ENGINE)
+        assert_same_bits(got, expected, "O")
+    doubles = [x.astype(np.float64) for x in args[:3]]
+    assert np.isfinite(rd.varlen.sdpa(*doubles, *args[3:], scale=1e39, engine=ENGINE)).all()
+
+
 def changed(**changes):
     """The arguments of a good call with some replaced, by name."""
     args, _ = arguments(small())
@@ -331,9 +419,28 @@ BAD = [
     ({"seqused_q": ints(5, 0)}, r"seqused_q has shape \(2,\), expected \(3,\)"),
     ({"seqused_k": ints(7, 4, 12)}, r"seqused_k\[1\] is 4, expected 0 to 3"),
     ({"max_seqlen_q": -1}, "max_seqlen_q is -1"),
-    ({"max_seqlen_k": 11}, "max_seqlen_k is 11, expected at least 12.*index 2"),
+    ({"max_seqlen_k": 11}, "max_seqlen_k is 11, expected at least 12.*index 2 and index 3"),
     ({"scale": float("nan")}, "scale is nan"),
+    ({"max_seqlen_q": 11, "seqused_q": ints(5, 0, 12)}, r"seqused_q at index 2\)"),
+    ({"max_seqlen_q": 5.5}, "max_seqlen_q is 5.5, expected an integer"),
+    ({"max_seqlen_q": 1 << 63}, "max_seqlen_q is 9223372036854775808, expected an integer of 64"),
     ({"scale": float("inf")}, "scale is inf"),
+    ({"scale": True}, "scale is True, expected a real number"),
+    ({"scale": "0.5"}, "scale is '0.5', expected a real number"),
+    ({"scale": np.ones(1)}, "scale is array"),
+    ({"scale": 1j}, "scale is 1j"),
+    ({"scale": 10**400}, "scale is beyond float64"),
+    ({"scale": -1e39}, r"scale is -1e\+39, expected a magnitude of at most 3.4e38"),
+    ({"causal": 1}, "causal is 1, expected a bool"),
+    ({"causal": "no"}, "causal is 'no', expected a bool"),
+    ({"return_lse": None}, "return_lse is None, expected a bool"),
+    ({"window_size": (1.7, 0)}, r"window_size\[0\] is 1.7, expected an integer"),
+    ({"window_size": (1, "a")}, r"window_size\[1\] is 'a', expected an integer"),
+    ({"window_size": (1 << 63, 0)}, r"window_size\[0\] is .*, expected an integer of 64 bits"),
+    ({"engine": 3}, "engine is 3, expected a name or None"),
+    ({"cu_seqlens_q": None}, r"cu_seqlens_q is None, expected \(batch \+ 1,\)"),
+    ({"q": np.ma.masked_array(zeros(17, 4, 16))}, "q is a masked array"),
+    ({"cu_seqlens_k": np.ma.masked_array(ints(0, 7, 10, 22))}, "cu_seqlens_k is a masked array"),
     ({"window_size": 3}, "window_size is 3"),
     ({"window_size": (1, 2, 3)}, r"window_size is \(1, 2, 3\)"),
     ({"out": zeros(16, 4, 16)}, r"out has shape \(16, 4, 16\)"),
@@ -345,7 +452,7 @@ BAD = [
 @pytest.mark.parametrize(("changes", "message"), BAD, ids=lambda x: x if isinstance(x, str) else "")
 def test_wrong_arguments_are_named_before_any_write(changes, message):
     out = np.full((17, 4, 16), np.nan, np.float32)
-    with pytest.raises(rd.InvalidValueError, match=message):
+    with pytest.raises(rd.InvalidValueError, match=r"^\[varlen\.sdpa\] .*" + message):
         rd.varlen.sdpa(**{**changed(out=out), **changes})
     assert np.isnan(out).all()
 

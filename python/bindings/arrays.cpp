@@ -87,6 +87,13 @@ ArrayInfo read_numpy(const py::array& source, const std::string& what) {
 
 // PyTorch and its like: data_ptr(), shape, stride(), dtype, device. No library is imported.
 ArrayInfo read_data_ptr(py::handle source, const std::string& what) {
+    for (const char* bit : {"is_neg", "is_conj"}) {
+        if (py::hasattr(source, bit) && source.attr(bit)().cast<bool>()) {
+            invalid(what, " got a tensor with the ", bit + 3,
+                    " bit, whose memory does not hold its values, expected resolve_", bit + 3,
+                    "()");
+        }
+    }
     ArrayInfo array;
     array.ptr = reinterpret_cast<void*>(source.attr("data_ptr")().cast<uintptr_t>());
     array.type_name = py::str(source.attr("dtype"));

@@ -61,8 +61,13 @@ void* stream_pointer(py::handle stream) {
     if (!PyIndex_Check(stream.ptr()) || PyBool_Check(stream.ptr())) {
         invalid("stream is ", std::string(py::repr(stream)), ", expected None or an address");
     }
-    return reinterpret_cast<void*>(
-        py::int_(py::reinterpret_borrow<py::object>(stream)).cast<uintptr_t>());
+    const py::object index = py::reinterpret_steal<py::object>(PyNumber_Index(stream.ptr()));
+    const unsigned long long address = PyLong_AsUnsignedLongLong(index.ptr());
+    if (PyErr_Occurred()) {
+        PyErr_Clear();
+        invalid("stream is ", std::string(py::repr(stream)), ", expected None or an address");
+    }
+    return reinterpret_cast<void*>(static_cast<uintptr_t>(address));
 }
 
 // {TensorAttributes or uid: (dims, strides)}

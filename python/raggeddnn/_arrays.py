@@ -1,4 +1,5 @@
-"""Arrays of any CPU library seen alike: address, shape, element strides, data type.
+"""Arrays of any CPU library seen alike: address, shape, element strides, data type; and checks of
+single arguments.
 
 NumPy arrays are used as they are, torch CPU tensors through their own methods (torch itself is
 never imported here), everything else through DLPack. Nothing is copied unless a caller asks for it.
@@ -6,8 +7,13 @@ never imported here), everything else through DLPack. Nothing is copied unless a
 
 from __future__ import annotations
 
+import math
+import numbers
+import operator
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,6 +31,16 @@ _DATA_TYPES = {
     "int32": "INT32",
     "int64": "INT64",
 }
+
+# NumPy moved the exception in 1.25.
+_TooHardError: Any = getattr(np, "exceptions", np).TooHardError
+# Candidate solutions that the exact test for shared memory may try: milliseconds.
+_MAX_WORK: Any = 100_000
+
+
+def invalid(text: str) -> rd.InvalidValueError:
+    """The exception for a wrong argument of ``varlen.sdpa``."""
+    return rd.InvalidValueError(f"[varlen.sdpa] {text}")
 
 
 def data_type_of(dtype_name: str) -> rd.DataType | None:
@@ -72,10 +88,9 @@ class Operand:
 
 def _from_torch(name: str, x: Any) -> Operand:
     if x.device.type != "cpu":
-        raise rd.InvalidValueError(
-            f"{name} is on device {x.device}, expected cpu (raggeddnn.torch takes device tensors)"
-        )
-    x = x.detach()
+        raise invalid(f"{name} is on device {x.device}, expected cpu")
+    # A lazily negated or conjugated view's memory does not hold its values.
+    x = x.detach().resolve_conj().resolve_neg()
     return Operand(
         name,
         x,
@@ -91,6 +106,8 @@ def to_numpy(name: str, x: Any) -> Array:
 
     Raises ``rd.InvalidValueError`` naming the argument when no view can be had.
     """
+    if isinstance(x, np.ma.MaskedArray):
+        raise invalid(f"{name} is a masked array, expected an array without a mask")
     if isinstance(x, np.ndarray):
         return x
     try:
@@ -106,9 +123,7 @@ def to_numpy(name: str, x: Any) -> Array:
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         if isinstance(error, rd.Error):
             raise
-        raise rd.InvalidValueError(
-            f"{name}: expected a CPU array, got {type(x).__name__} ({error})"
-        ) from error
+        raise invalid(f"{name}: expected a CPU array, got {type(x).__name__} ({error})") from error
 
 
 def as_operand(name: str, x: Any) -> Operand:
@@ -119,7 +134,7 @@ def as_operand(name: str, x: Any) -> Operand:
     if is_torch(x):
         return _from_torch(name, x)
     if not hasattr(x, "__dlpack__") and not hasattr(x, "__array_interface__"):
-        raise rd.InvalidValueError(f"{name}: expected an array, got {type(x).__name__}")
+        raise invalid(f"{name}: expected an array, got {type(x).__name__}")
     array = to_numpy(name, x)
     size = array.itemsize
     if not array.dtype.isnative or not array.flags.aligned or any(s % size for s in array.strides):
@@ -132,3 +147,124 @@ def as_operand(name: str, x: Any) -> Operand:
         array.dtype.name,
         int(array.ctypes.data),
     )
+
+
+def integer(what: str, x: Any) -> int:
+    """Any integer of 64 bits; ``what`` says in the message which one it is."""
+    try:
+        value = operator.index(x)
+    except TypeError:
+        value = None
+    if value is None or not -(1 << 63) <= value < 1 << 63:
+        raise invalid(f"{what} is {x!r}, expected an integer of 64 bits")
+    return value
+
+
+def flag(name: str, x: Any) -> bool:
+    """A Python or NumPy bool, nothing that merely has a truth value."""
+    if not isinstance(x, (bool, np.bool_)):
+        raise invalid(f"{name} is {x!r}, expected a bool")
+    return bool(x)
+
+
+def finite_scale(scale: Any, q: Operand) -> float:
+    """The scale of a call, within the range of the type that q's attention computes in."""
+    if scale is None:
+        return 1.0 / math.sqrt(q.shape[2])
+    if isinstance(scale, bool) or not isinstance(scale, numbers.Real):
+        raise invalid(f"scale is {scale!r}, expected a real number")
+    try:
+        value = float(scale)
+    except OverflowError as error:
+        raise invalid("scale is beyond float64, expected a finite number") from error
+    if not math.isfinite(value):
+        raise invalid(f"scale is {value}, expected a finite number")
+    if q.dtype_name != "float64" and abs(value) > float(np.finfo(np.float32).max):
+        raise invalid(f"scale is {value}, expected a magnitude of at most 3.4e38")
+    return value
+
+
+def integers(name: str, x: Any, size: int | None) -> Array:
+    """A 1-D INT32 or INT64 argument as a contiguous NumPy array; ``size`` None takes any but 0."""
+    expected = "(batch + 1,)" if size is None else f"({size},)"
+    if x is None:
+        raise invalid(f"{name} is None, expected {expected} int32 or int64")
+    array = to_numpy(name, x)
+    if array.dtype.name not in ("int32", "int64"):
+        raise invalid(f"{name} has data type {array.dtype.name}, expected int32 or int64")
+    if array.ndim != 1 or (array.size != size if size is not None else array.size == 0):
+        raise invalid(f"{name} has shape {array.shape}, expected {expected}")
+    return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
+
+
+def _memory(name: str, x: Any) -> Array | None:
+    """An array over the very memory of an argument, for address arithmetic only; None for none."""
+    if x is None or isinstance(x, (list, tuple)):
+        return None
+    if not is_torch(x):
+        return to_numpy(name, x)
+    if x.numel() == 0:
+        return None
+    # Not x.numpy(): NumPy may lack the data type, and a negated view would be copied.
+    size = x.element_size()
+    interface = {
+        "version": 3,
+        "data": (x.data_ptr(), True),
+        "typestr": f"|V{size}",
+        "shape": tuple(x.shape),
+        "strides": tuple(stride * size for stride in x.stride()),
+    }
+    view: Array = np.asarray(SimpleNamespace(__array_interface__=interface))
+    return view
+
+
+def _share_memory(a: Array, b: Array) -> bool:
+    """Exact where NumPy can tell within the allowed work, else True."""
+    try:
+        return bool(np.shares_memory(a, b, _MAX_WORK))
+    except _TooHardError:
+        return True
+
+
+def _overlaps_itself(x: Operand) -> bool:
+    """May two elements lie at one address? No, if each stride passes all that smaller ones span."""
+    reach = 0
+    axes = [(abs(s), n) for s, n in zip(x.strides, x.shape, strict=True) if n > 1]
+    for stride, length in sorted(axes):
+        if stride <= reach:
+            return 0 not in x.shape
+        reach += (length - 1) * stride
+    return False
+
+
+def check_writable(out: Any, operand: Operand, inputs: Mapping[str, Any]) -> None:
+    """Refuse an ``out`` that cannot be written in place, or whose memory an input shares."""
+    if is_torch(out):
+        if out.is_neg() or out.is_conj():
+            raise invalid("out is a lazily negated or conjugated view, expected a plain tensor")
+        if out.requires_grad:
+            raise invalid("out requires grad, expected a tensor that records no gradient")
+    else:
+        if not operand.array.flags.writeable:
+            raise invalid("out is read-only, expected a writeable array")
+        if isinstance(out, np.ndarray) and operand.array is not out:
+            raise invalid("out is unaligned or not in native byte order")
+    if _overlaps_itself(operand):
+        raise invalid(
+            f"out has shape {operand.shape} and strides {operand.strides} (in elements), whose "
+            "elements overlap; expected each at an address of its own"
+        )
+    memory = _memory("out", out)
+    for name, x in inputs.items():
+        other = _memory(name, x)
+        if memory is not None and other is not None and _share_memory(memory, other):
+            raise invalid(f"out overlaps {name}, expected memory of its own")
+
+
+def note_written(out: Any) -> None:
+    """Tell torch that a tensor's memory changed, so that autograd refuses stale saved values."""
+    if not is_torch(out) or out.is_inference():
+        return
+    increment = getattr(sys.modules["torch"].autograd.graph, "increment_version", None)
+    if increment is not None:
+        increment(out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -140,7 +141,10 @@ def _graph_lines(graph: Document) -> Iterator[str]:
 def _plan_lines(plan: Document) -> Iterator[str]:
     yield "execution plan"
     for key, value in plan.items():
-        yield f"  {key} {_brackets(value) if isinstance(value, list) else value}"
+        if key == "plugin_payload" and isinstance(value, list):
+            yield f"  {key} {len(value)} bytes, CRC-32 {zlib.crc32(bytes(value)):08x}"
+        else:
+            yield f"  {key} {_brackets(value) if isinstance(value, list) else value}"
 
 
 def describe(document: Document) -> str:

@@ -1,12 +1,13 @@
 """The command line: ``raggeddnn info``, ``bench`` and ``inspect``.
 
 Exit status: 0 when all went well, 1 when a benchmark's result was wrong, 2 for a mistake in the
-arguments or an input that cannot be read.
+arguments or an input that cannot be read, 141 when the reader of the output has gone away.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import platform
@@ -53,8 +54,19 @@ def _info(_: argparse.Namespace) -> int:
     return 0
 
 
+def _check_target(option: str, file: str | None) -> None:
+    """Refuse a file that cannot be written, before anything is measured for it."""
+    if not file:
+        return
+    folder = Path(file).parent
+    if not folder.is_dir():
+        raise _UsageError(f"{option} {file}: there is no folder {folder}")
+    if Path(file).is_dir():
+        raise _UsageError(f"{option} {file}: is a folder, expected a file")
+
+
 def _bench(args: argparse.Namespace) -> int:
-    from .bench import PRESETS, BenchOptions, preset_named, run_bench
+    from .bench import PRESETS, BenchOptions, check_engine, preset_named, run_bench
     from .bench.report import load_pyplot, print_table, progress_bar, write_csv, write_plot
 
     if args.list_presets:
@@ -63,6 +75,10 @@ def _bench(args: argparse.Namespace) -> int:
         return 0
     try:
         preset = preset_named(args.preset)
+        if args.engine is not None:
+            check_engine(args.engine)
+        _check_target("--csv", args.csv)
+        _check_target("--plot", args.plot)
         if args.plot:
             load_pyplot()
         if args.dtype == "bfloat16":
@@ -102,11 +118,22 @@ def _bench(args: argparse.Namespace) -> int:
         "python": platform.python_version(),
         "machine": platform.machine(),
     }
-    if args.csv:
-        write_csv(args.csv, results, facts)
-    if args.plot:
-        write_plot(args.plot, results, title)
+    try:
+        if args.csv:
+            write_csv(args.csv, results, facts)
+        if args.plot:
+            write_plot(args.plot, results, title)
+    except OSError as error:
+        raise _UsageError(f"cannot write {error.filename}: {error.strerror}") from error
     return 0 if any(result.times for result in results) else 2
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        json.loads(data)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _inspect(args: argparse.Namespace) -> int:
@@ -119,6 +146,11 @@ def _inspect(args: argparse.Namespace) -> int:
     try:
         text = describe_blob(data)
     except rd.Error as error:
+        if _is_json(data):
+            raise _UsageError(
+                f"{args.file}: this is JSON text; inspect reads serialized bytes "
+                "(Graph.from_json reads JSON)"
+            ) from error
         raise _UsageError(f"{args.file}: {error}") from error
     document = json.loads(text)
     if args.json:
@@ -137,16 +169,24 @@ def _positive(text: str) -> int:
 
 def build_parser() -> argparse.ArgumentParser:
     """The argument parser of the whole command."""
+    from .bench import DEFAULT_PRESET, preset_names
+
     parser = argparse.ArgumentParser(prog="raggeddnn", description="Attention on ragged batches.")
+    parser.add_argument("--version", action="version", version=f"raggeddnn {rd.__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
 
-    info = commands.add_parser(
-        "info", help="versions, and engines with the reason of those missing"
-    )
+    about = "versions, and engines with the reason of those missing"
+    info = commands.add_parser("info", help=about, description=about)
     info.set_defaults(run=_info)
 
-    bench = commands.add_parser("bench", help="time the ragged layout against the padded one")
-    bench.add_argument("--preset", default="docstrings", metavar="NAME", help="what to measure")
+    about = "time the ragged layout against the padded one"
+    bench = commands.add_parser("bench", help=about, description=about)
+    bench.add_argument(
+        "--preset",
+        default=DEFAULT_PRESET,
+        metavar="NAME",
+        help=f"what to measure (default %(default)s): one of {preset_names()}",
+    )
     bench.add_argument("--list-presets", action="store_true", help="name the presets and stop")
     bench.add_argument("--engine", metavar="NAME", help="one engine instead of all")
     bench.add_argument("--refcheck", action="store_true", help="check every sequence, not a few")
@@ -162,15 +202,33 @@ def build_parser() -> argparse.ArgumentParser:
     bench.add_argument("--plot", metavar="FILE", help="also draw a chart (needs matplotlib)")
     bench.set_defaults(run=_bench)
 
-    inspect = commands.add_parser("inspect", help="print a serialized graph, plan or container")
+    about = "print a serialized graph, plan or container"
+    inspect = commands.add_parser("inspect", help=about, description=about)
     inspect.add_argument("file", metavar="FILE")
     inspect.add_argument("--json", action="store_true", help="as JSON")
     inspect.set_defaults(run=_inspect)
     return parser
 
 
+def _quiet_output() -> None:
+    """Point standard output at nothing, so that Python's last flush does not complain either."""
+    with contextlib.suppress(OSError, ValueError):  # raised when standard output is not a file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line on ``argv`` (None: the process's arguments); returns the exit status."""
+    try:
+        try:
+            return _main(argv)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        _quiet_output()
+        return 141
+
+
+def _main(argv: Sequence[str] | None) -> int:
     args = build_parser().parse_args(argv)
     try:
         status: int = args.run(args)

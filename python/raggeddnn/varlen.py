@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,14 +19,22 @@ import numpy as np
 
 import raggeddnn as rd
 
-from ._arrays import Array, Operand, as_operand, data_type_of, to_numpy
+from ._arrays import (
+    Array,
+    Operand,
+    as_operand,
+    check_writable,
+    data_type_of,
+    finite_scale,
+    flag,
+    integer,
+    integers,
+    invalid,
+    note_written,
+)
 
 PLAN_CACHE_SIZE = 64
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
-
-
-def _invalid(text: str) -> rd.InvalidValueError:
-    return rd.InvalidValueError(f"[varlen.sdpa] {text}")
 
 
 def _row_strides(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
@@ -56,37 +64,26 @@ def _rows(name: str, x: Any) -> Operand:
     """
     operand = as_operand(name, x)
     if len(operand.shape) != 3:
-        raise _invalid(f"{name} has shape {operand.shape}, expected (total, heads, head_dim)")
+        raise invalid(f"{name} has shape {operand.shape}, expected (total, heads, head_dim)")
     if operand.shape[1] == 0 or operand.shape[2] == 0:
-        raise _invalid(f"{name} has shape {operand.shape}, expected at least one head and element")
+        raise invalid(f"{name} has shape {operand.shape}, expected at least one head and element")
     if operand.dtype_name not in _FLOATS:
-        raise _invalid(f"{name} has data type {operand.dtype_name}, expected one of {_FLOATS}")
+        raise invalid(f"{name} has data type {operand.dtype_name}, expected one of {_FLOATS}")
     return operand if _is_token_major(operand, distinct=False) else operand.contiguous()
 
 
 def _check_rows(q: Operand, k: Operand, v: Operand) -> None:
     for x in (k, v):
         if x.dtype_name != q.dtype_name:
-            raise _invalid(f"{x.name} has data type {x.dtype_name}, q has {q.dtype_name}")
+            raise invalid(f"{x.name} has data type {x.dtype_name}, q has {q.dtype_name}")
         if q.shape[1] % x.shape[1] != 0:
-            raise _invalid(
+            raise invalid(
                 f"{x.name} has {x.shape[1]} heads, expected a divisor of q's {q.shape[1]}"
             )
     if k.shape[2] != q.shape[2]:
-        raise _invalid(f"k has head_dim {k.shape[2]}, q has {q.shape[2]}")
+        raise invalid(f"k has head_dim {k.shape[2]}, q has {q.shape[2]}")
     if v.shape[0] != k.shape[0]:
-        raise _invalid(f"v has {v.shape[0]} rows, k has {k.shape[0]}")
-
-
-def _integers(name: str, x: Any, size: int | None) -> Array:
-    """A 1-D INT32 or INT64 argument as a contiguous NumPy array; ``size`` None takes any but 0."""
-    array = to_numpy(name, x)
-    if array.dtype.name not in ("int32", "int64"):
-        raise _invalid(f"{name} has data type {array.dtype.name}, expected int32 or int64")
-    if array.ndim != 1 or (array.size != size if size is not None else array.size == 0):
-        expected = "(batch + 1,)" if size is None else f"({size},)"
-        raise _invalid(f"{name} has shape {array.shape}, expected {expected}")
-    return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
+        raise invalid(f"v has {v.shape[0]} rows, k has {k.shape[0]}")
 
 
 def _first(mask: Array) -> int:
@@ -96,39 +93,41 @@ def _first(mask: Array) -> int:
 
 def _offsets(name: str, x: Any, rows: int, rows_name: str, size: int | None) -> Array:
     """Check cumulative lengths against the array they divide (contract, rule 15)."""
-    cu = _integers(name, x, size)
+    cu = integers(name, x, size)
     if cu[0] != 0:
-        raise _invalid(f"{name}[0] is {cu[0]}, expected 0")
+        raise invalid(f"{name}[0] is {cu[0]}, expected 0")
     at = _first(cu[1:] < cu[:-1])
     if at >= 0:
-        raise _invalid(f"{name}[{at + 1}] is {cu[at + 1]}, expected at least {cu[at]}")
+        raise invalid(f"{name}[{at + 1}] is {cu[at + 1]}, expected at least {cu[at]}")
     at = _first(cu > rows)
     if at >= 0:
-        raise _invalid(
-            f"{name}[{at}] is {cu[at]}, expected at most {rows}, the rows of {rows_name}"
-        )
+        raise invalid(f"{name}[{at}] is {cu[at]}, expected at most {rows}, the rows of {rows_name}")
     return cu
 
 
 def _used(name: str, x: Any, blocks: Array) -> Array:
     """Check valid lengths against the blocks that hold them."""
-    used = _integers(name, x, blocks.size)
+    used = integers(name, x, blocks.size)
     at = _first((used < 0) | (used > blocks))
     if at >= 0:
-        raise _invalid(f"{name}[{at}] is {used[at]}, expected 0 to {blocks[at]}, its block's rows")
+        raise invalid(f"{name}[{at}] is {used[at]}, expected 0 to {blocks[at]}, its block's rows")
     return used
 
 
-def _check_max(name: str, limit: int | None, lens: Array, lens_name: str) -> None:
+def _check_max(name: str, limit: Any, side: _Side) -> None:
     if limit is None:
         return
+    limit = integer(name, limit)
     if limit < 0:
-        raise _invalid(f"{name} is {limit}, expected 0 or more")
-    at = _first(lens > limit)
+        raise invalid(f"{name} is {limit}, expected 0 or more")
+    at = _first(side.lens > limit)
     if at >= 0:
-        raise _invalid(
-            f"{name} is {limit}, expected at least {lens[at]}, the length of sequence {at} "
-            f"({lens_name} at index {at})"
+        whole = side.used is None
+        source = f"cu_seqlens_{side.name}" if whole else f"seqused_{side.name}"
+        place = f"index {at} and index {at + 1}" if whole else f"index {at}"
+        raise invalid(
+            f"{name} is {limit}, expected at least {side.lens[at]}, the length of sequence {at} "
+            f"({source} at {place})"
         )
 
 
@@ -327,34 +326,26 @@ def _build(key: _Key) -> _Plan:
 def _bounds(causal: bool, window_size: tuple[int, int]) -> tuple[int | None, int | None]:
     """Left and right bound; None is open. Causal closes the right side, whatever the window."""
     try:
-        left, right = (int(n) for n in window_size)
+        left, right = window_size
     except (TypeError, ValueError) as error:
-        raise _invalid(f"window_size is {window_size!r}, expected two integers") from error
+        raise invalid(f"window_size is {window_size!r}, expected two integers") from error
+    left, right = integer("window_size[0]", left), integer("window_size[1]", right)
     return (left if left >= 0 else None), (0 if causal else right if right >= 0 else None)
 
 
-def _scale(scale: float | None, dim: int) -> float:
-    value = 1.0 / math.sqrt(dim) if scale is None else float(scale)
-    if not math.isfinite(value):
-        raise _invalid(f"scale is {value}, expected a finite number")
-    return value
-
-
-def _output(out: Any, q: Operand, shape: tuple[int, int, int]) -> Operand:
+def _output(
+    out: Any, q: Operand, shape: tuple[int, int, int], inputs: Mapping[str, Any]
+) -> Operand:
     """The caller's ``out``, checked, or a new array of q's library."""
     if out is None:
         return as_operand("out", q.new(shape))
     operand = as_operand("out", out)
     if operand.shape != shape or operand.dtype_name != q.dtype_name:
-        raise _invalid(
+        raise invalid(
             f"out has shape {operand.shape} and data type {operand.dtype_name}, "
             f"expected {shape} and {q.dtype_name}"
         )
-    if isinstance(operand.array, np.ndarray):
-        if not operand.array.flags.writeable:
-            raise _invalid("out is read-only, expected a writeable array")
-        if isinstance(out, np.ndarray) and operand.array is not out:
-            raise _invalid("out is unaligned or not in native byte order")
+    check_writable(out, operand, inputs)
     return operand
 
 
@@ -368,8 +359,7 @@ def _sides(
     used_k = None if seqused[1] is None else _used("seqused_k", seqused[1], np.diff(cu_k))
     side_q, side_k = _Side("q", cu_q, used_q, q.shape[0]), _Side("k", cu_k, used_k, k.shape[0])
     for side, limit in ((side_q, limits[0]), (side_k, limits[1])):
-        source = "cu_seqlens" if side.used is None else "seqused"
-        _check_max(f"max_seqlen_{side.name}", limit, side.lens, f"{source}_{side.name}")
+        _check_max(f"max_seqlen_{side.name}", limit, side)
     if used_q is None and used_k is None:
         return side_q, side_k
     return side_q.with_used(), side_k.with_used()
@@ -404,14 +394,15 @@ def sdpa(
             ``[cu[b], cu[b+1])``. They start at 0, never decrease, and end within the arrays.
         seqused_q, seqused_k: (B,) how many rows of each block are valid, from its start. None: all.
         max_seqlen_q, max_seqlen_k: if given, checked as upper bounds of the valid lengths.
-        scale: multiplies ``q.k``; None is ``1/sqrt(D)``. Any finite number; a new one needs no new
-            plan.
+        scale: multiplies ``q.k``; None is ``1/sqrt(D)``. Any finite real number, at most 3.4e38 in
+            magnitude unless the data is float64; a new one needs no new plan.
         causal: hide later keys; the last query row and the last key of a sequence meet
             (bottom-right).
         window_size: keys visible (left, right) of the bottom-right diagonal, both ends included; a
             negative side is open. ``causal`` sets the right side to 0.
         return_lse: also return the log-sum-exp.
-        out: (total_q, Hq, Dv) array to write to, of q's data type. It must not overlap the inputs.
+        out: (total_q, Hq, Dv) array to write to, of q's data type. Its memory overlaps neither
+            itself nor an input; a torch tensor does not require grad.
         engine: an engine's name; None lets the library choose.
 
     Returns ``o`` (total_q, Hq, Dv), or ``(o, lse)`` with ``lse`` (Hq, total_q) float32, the natural
@@ -424,6 +415,11 @@ def sdpa(
 
     Source: the calling convention of flash-attn's ``flash_attn_varlen_func``.
     """
+    causal, return_lse = flag("causal", causal), flag("return_lse", return_lse)
+    if engine is not None and not isinstance(engine, str):
+        raise invalid(f"engine is {engine!r}, expected a name or None")
+    inputs = {"q": q, "k": k, "v": v, "cu_seqlens_q": cu_seqlens_q, "cu_seqlens_k": cu_seqlens_k}
+    inputs |= {"seqused_q": seqused_q, "seqused_k": seqused_k}
     rows_q, rows_k, rows_v = _rows("q", q), _rows("k", k), _rows("v", v)
     _check_rows(rows_q, rows_k, rows_v)
     side_q, side_k = _sides(
@@ -433,9 +429,9 @@ def sdpa(
         (seqused_q, seqused_k),
         (max_seqlen_q, max_seqlen_k),
     )
-    bounds, scale_value = _bounds(causal, window_size), _scale(scale, rows_q.shape[2])
+    bounds, scale_value = _bounds(causal, window_size), finite_scale(scale, rows_q)
     total, heads = rows_q.shape[0], rows_q.shape[1]
-    target = _output(out, rows_q, (total, heads, rows_v.shape[2]))
+    target = _output(out, rows_q, (total, heads, rows_v.shape[2]), inputs)
     direct = _is_token_major(target, distinct=True)
     written = target if direct else as_operand("out", target.new(target.shape))
     lse = as_operand("lse", rows_q.new((total, heads), "float32")) if return_lse else None
@@ -454,6 +450,7 @@ def sdpa(
                 lse.array[run] = -math.inf
     if not direct:
         target.array[:] = written.array
+    note_written(out)
     result = target.array if out is None else out
     if lse is None:
         return result

@@ -84,6 +84,12 @@ std::vector<unsigned char> sentinels(DataType type, int64_t elements) {
     }
 }
 
+bool is_read(const std::vector<BuiltNode>& nodes, int64_t uid) {
+    return std::any_of(nodes.begin(), nodes.end(), [uid](const BuiltNode& node) {
+        return std::find(node.inputs.begin(), node.inputs.end(), uid) != node.inputs.end();
+    });
+}
+
 int64_t elements_of(const VirtualTensor& tensor, const plugin::Buffers& buffers) {
     if (!tensor.offsets_uid) return tensor.elements;
     const char* offsets = static_cast<const char*>(
@@ -141,6 +147,15 @@ void GraphPlan::sort_nodes(const GraphView& graph, std::vector<BuiltNode> nodes)
             if (graph.tensor(uid).is_virtual() && !writer.count(uid)) {
                 invalid(graph.tensor(uid).label(), " is virtual and no node writes it");
             }
+        }
+    }
+    for (size_t i = 0; i < nodes.size(); ++i) {
+        const bool is_used = std::any_of(
+            nodes[i].outputs.begin(), nodes[i].outputs.end(),
+            [&](int64_t uid) { return !graph.tensor(uid).is_virtual() || is_read(nodes, uid); });
+        if (!is_used && !nodes[i].outputs.empty()) {
+            invalid(graph.tensor(nodes[i].outputs.front()).label(),
+                    " is virtual and no node reads it, expected set_output(true)");
         }
     }
     std::vector<bool> done(nodes.size(), false);

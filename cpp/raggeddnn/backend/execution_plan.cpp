@@ -166,6 +166,16 @@ void ExecutionPlan::read_tensors() {
         tensor.ragged_offset_multiplier = t.ragged_offset_multiplier();
         tensors_.emplace(tensor.uid, std::move(tensor));
     }
+    for (const auto& [uid, tensor] : tensors_) {
+        if (!tensor.ragged_offset_uid) continue;
+        const PlanTensor* aux = find(*tensor.ragged_offset_uid);
+        if (!aux || aux->dims.empty() || tensor.dims.empty() ||
+            aux->dims[0] - 1 != tensor.dims[0]) {
+            invalid(tensor.label, " is ragged in ", tensor.dims.empty() ? 0 : tensor.dims[0],
+                    " batches, expected an offset more in ",
+                    aux ? aux->label : std::string("a tensor of the graph"));
+        }
+    }
     for (const backend::RuntimeDefault& d : defaults_) tensors_.at(d.uid).has_value = false;
     for (size_t i = 0; i < view.node_count(); ++i) {
         for (const schema::NodeTensorUse& use : schema::tensor_uses(view.node(i))) {
@@ -221,12 +231,29 @@ void ExecutionPlan::check(std::span<const Binding> pack,
                     " bytes past a multiple of its alignment, expected a multiple of ",
                     tensor->alignment, " bytes");
         }
+        if (tensor->is_output) check_own_memory(*tensor, binding, pack);
         if (binding.extent_bytes < 0 || tensor->is_bare) continue;
         if (overrides.empty()) {
             check_extent(*tensor, binding, pack);
         } else {
             check_extent(overridden(*tensor, overrides), binding, pack);
         }
+    }
+}
+
+// Memory of an output that is another tensor's, too, has no defined content. Only the same address
+// is looked for: buffers may interleave.
+void ExecutionPlan::check_own_memory(const PlanTensor& output, const Binding& binding,
+                                     std::span<const Binding> pack) const {
+    for (const Binding& other : pack) {
+        const PlanTensor* tensor = find(other.uid);
+        if (other.uid == binding.uid || other.ptr != binding.ptr || binding.extent_bytes == 0 ||
+            other.extent_bytes == 0 || !tensor || tensor->has_value ||
+            tensor->is_runtime_pass_by_value) {
+            continue;
+        }
+        invalid("variant pack: ", output.label, " is an output and got the same memory as ",
+                tensor->label, ", expected its own");
     }
 }
 
@@ -243,7 +270,7 @@ void ExecutionPlan::check_extent(const PlanTensor& tensor, const Binding& bindin
         if (device_ != "cpu" || !aux || !aux->ptr || !aux_tensor || tensor.dims.size() != 4) return;
         const int64_t batches = tensor.dims[0];
         const int64_t bytes = static_cast<int64_t>(bytes_of(aux_tensor->data_type, 1));
-        if (aux->extent_bytes >= 0 && aux->extent_bytes < (batches + 1) * bytes)
+        if (aux->extent_bytes >= 0 && aux->extent_bytes / bytes <= batches)
             return;  // its own error
         const int64_t last = read_integer(aux_tensor->data_type, aux->ptr, batches);
         int64_t end = 0;

@@ -87,6 +87,8 @@ private:
     void read_bare_tensors(const schema::SerializedExecutionPlan& saved);
     void restore(const schema::SerializedExecutionPlan& saved, hipdnnHandle& handle);
     void check(std::span<const Binding> pack, std::span<const ShapeOverride> overrides) const;
+    void check_own_memory(const PlanTensor& output, const Binding& binding,
+                          std::span<const Binding> pack) const;
     void check_extent(const PlanTensor& tensor, const Binding& binding,
                       std::span<const Binding> pack) const;
     void* workspace_or_own(void* given) const;

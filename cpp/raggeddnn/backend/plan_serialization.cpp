@@ -93,7 +93,9 @@ std::shared_ptr<const ExecutionPlan> ExecutionPlan::deserialize(std::span<const 
         schema::ContainerBlob container = schema::read_container(bytes);
         if (!container.plan) invalid("container: holds no plan, expected one");
         plan_bytes = std::move(*container.plan);
-        if (container.graph) {
+        // A graph that nothing binds to the plan says nothing of what the engine will do: checks by
+        // it would be worth less than none.
+        if (container.graph && container.is_checked) {
             plan->graph_ = std::make_shared<const schema::GraphBlob>(
                 schema::GraphBlob::read(*container.graph));
         }

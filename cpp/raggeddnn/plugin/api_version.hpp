@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include "raggeddnn/base/fnv1a.hpp"
+
 namespace raggeddnn::plugin {
 
 struct ApiVersion {
@@ -78,18 +80,6 @@ inline constexpr ApiVersion compute_minimum_plugin_api_version(const GraphFeatur
     }
     if (f.uses_extension) v = std::max(v, K_EXTENSION_API_VERSION);
     return v;
-}
-
-inline constexpr uint64_t FNV1A_START = 0xcbf29ce484222325ULL;
-
-// 64-bit FNV-1a of bytes; `hash` continues an earlier one.
-template <class Bytes>
-constexpr uint64_t fnv1a(const Bytes& bytes, uint64_t hash = FNV1A_START) {
-    for (const auto byte : bytes) {
-        hash ^= static_cast<unsigned char>(byte);
-        hash *= 0x100000001b3ULL;
-    }
-    return hash;
 }
 
 // hipDNN's engine id: the hash of the engine's name.

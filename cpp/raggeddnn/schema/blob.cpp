@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "raggeddnn/base/error.hpp"
+#include "raggeddnn/base/fnv1a.hpp"
 #include "raggeddnn/schema/graph_and_plan_generated.h"
 #include "raggeddnn/schema/reflect.hpp"
 #include "raggeddnn/schema/walk.hpp"
@@ -127,6 +128,15 @@ EngineDetailsBlob EngineDetailsBlob::read(std::span<const uint8_t> bytes) {
     return blob;
 }
 
+namespace {
+
+// Never 0, which says that there is none.
+uint64_t checksum_of(std::span<const uint8_t> graph, std::span<const uint8_t> plan) {
+    return std::max<uint64_t>(fnv1a(plan, fnv1a(graph)), 1);
+}
+
+}  // namespace
+
 ContainerBlob read_container(std::span<const uint8_t> bytes) {
     check_size(bytes, "graph and plan");
     const AlignedBytes copy(bytes);
@@ -141,6 +151,14 @@ ContainerBlob read_container(std::span<const uint8_t> bytes) {
     if (holds_any(root.plan_blob())) {
         blob.plan = copy_of(*root.plan_blob());
     }
+    const std::span<const uint8_t> none;
+    const uint64_t computed = checksum_of(blob.graph ? std::span<const uint8_t>(*blob.graph) : none,
+                                          blob.plan ? std::span<const uint8_t>(*blob.plan) : none);
+    if (root.checksum() != 0 && root.checksum() != computed) {
+        invalid("container: it is damaged: its graph and plan have the checksum ", computed,
+                ", expected ", root.checksum());
+    }
+    blob.is_checked = root.checksum() != 0;
     return blob;
 }
 
@@ -152,7 +170,8 @@ std::vector<uint8_t> write_container(std::span<const uint8_t> graph,
     if (!plan.empty()) plan_bytes = builder.CreateVector(plan.data(), plan.size());
     if (!graph.empty()) graph_bytes = builder.CreateVector(graph.data(), graph.size());
     FinishSerializedGraphAndPlanBuffer(
-        builder, CreateSerializedGraphAndPlan(builder, graph_bytes, plan_bytes));
+        builder,
+        CreateSerializedGraphAndPlan(builder, graph_bytes, plan_bytes, checksum_of(graph, plan)));
     return {builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize()};
 }
 

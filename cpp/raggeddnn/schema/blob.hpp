@@ -110,6 +110,7 @@ private:
 struct ContainerBlob {
     std::optional<std::vector<uint8_t>> graph;
     std::optional<std::vector<uint8_t>> plan;
+    bool is_checked = false;  // it carried a checksum, and the right one
 };
 
 RAGGEDDNN_API ContainerBlob read_container(std::span<const uint8_t> bytes);

@@ -94,6 +94,24 @@ inline void check_heads(const OperandReader& reader, const TensorGeometry& kv,
 }
 
 // Several rows in one place would make the result depend on the order of writing.
+// From the least stride up, each axis must step over all that lies below it; a layout that
+// interleaves without overlap in another way is refused with the ones that do overlap.
+inline void check_no_overlap(const OperandReader& reader, const TensorGeometry& output) {
+    std::array<size_t, 4> axes = {0, 1, 2, 3};
+    std::sort(axes.begin(), axes.end(),
+              [&](size_t a, size_t b) { return output.strides[a] < output.strides[b]; });
+    int64_t span = 1;
+    for (const size_t axis : axes) {
+        if (output.dims[axis] <= 1 || (output.ragged && axis == BATCH_AXIS)) continue;
+        if (output.strides[axis] < span) {
+            reader.refuse(output.label, " has dims ", list_of(output.dims), " and strides ",
+                          list_of(output.strides), ", expected stride ", span, " or more on axis ",
+                          axis, ": elements of an output may not overlap");
+        }
+        span += (output.dims[axis] - 1) * output.strides[axis];
+    }
+}
+
 inline void check_output(const OperandReader& reader, const TensorGeometry& output,
                          const Dims4& dims) {
     if (output.dims != dims) {
@@ -107,6 +125,7 @@ inline void check_output(const OperandReader& reader, const TensorGeometry& outp
                           ", expected at least 1 for an output");
         }
     }
+    check_no_overlap(reader, output);
 }
 
 // An operand as the checks of aliasing see it.

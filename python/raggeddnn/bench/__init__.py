@@ -4,7 +4,17 @@
 ``runner`` times and checks them, ``report`` prints. The command line is ``raggeddnn bench``.
 """
 
-from .presets import PRESETS, Preset, preset_named
-from .runner import BenchOptions, Measurement, run_bench
+from .presets import DEFAULT_PRESET, PRESETS, Preset, preset_named, preset_names
+from .runner import BenchOptions, Measurement, check_engine, run_bench
 
-__all__ = ["PRESETS", "BenchOptions", "Measurement", "Preset", "preset_named", "run_bench"]
+__all__ = [
+    "DEFAULT_PRESET",
+    "PRESETS",
+    "BenchOptions",
+    "Measurement",
+    "Preset",
+    "check_engine",
+    "preset_named",
+    "preset_names",
+    "run_bench",
+]

@@ -104,14 +104,20 @@ PRESETS: tuple[Preset, ...] = (
     ),
 )
 
+DEFAULT_PRESET = PRESETS[0].name
+
 
 def preset_named(name: str) -> Preset:
     """The preset of that name; raises ValueError listing the known ones."""
     for preset in PRESETS:
         if preset.name == name:
             return preset
-    known = ", ".join(preset.name for preset in PRESETS)
-    raise ValueError(f"no preset is named {name!r}; there are {known}")
+    raise ValueError(f"no preset is named {name!r}; there are {preset_names()}")
+
+
+def preset_names() -> str:
+    """All names, as messages and help list them."""
+    return ", ".join(preset.name for preset in PRESETS)
 
 
 @functools.lru_cache(maxsize=1)

@@ -96,6 +96,22 @@ def host_engines() -> list[str]:
     ]
 
 
+def check_engine(name: str) -> None:
+    """Raise ValueError unless the name, full or short, is that of an engine to measure here."""
+    full = (name, f"RAGGEDDNN_{name.upper()}_ENGINE")
+    found = [engine for engine in rd.engines() if engine.name in full]
+    if not found:
+        known = ", ".join(engine.name for engine in rd.engines()) or "none"
+        raise ValueError(f"no engine is named {name!r}; there are {known}")
+    if not any(engine.available for engine in found):
+        raise ValueError(f"the engine {found[0].name} is not available: {found[0].reason}")
+    if not any(engine.name in host_engines() for engine in found):
+        raise ValueError(
+            f"the engine {found[0].name} works on {found[0].device} memory, "
+            "expected one for host memory"
+        )
+
+
 def _choose_engines(options: BenchOptions, work: float) -> tuple[list[str], list[str]]:
     """Engines to run, and notes about those left out."""
     if options.engine is not None:
