@@ -30,6 +30,8 @@ MATRIX: dict[str, tuple[str, ...]] = {
     "Non-supporting plugin, both paths": (
         PLUGINS + "test_a_provider_below_the_floor_is_not_even_asked",
         PLUGINS + "test_a_baked_scale_reaches_every_provider",
+        "test_folding_provider.py::"
+        "test_a_folding_provider_declines_runtime_scalars_with_a_default_or_without",
     ),
     "Override inert for defaulted UID": (
         PLUGINS + "test_a_baked_value_wins_whatever_the_pack_says",
