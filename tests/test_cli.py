@@ -152,8 +152,8 @@ def test_a_reader_that_goes_away_is_no_error(command):
     ) as process:
         process.stdout.close()
         assert process.stderr.read() == b""
-        # argparse itself passes over the error when it prints help.
-        assert process.wait() == (0 if command == ["--help"] else 141)
+        # argparse itself may pass over the error when it prints help.
+        assert process.wait() in ((0, 141) if command == ["--help"] else (141,))
 
 
 def test_bench_without_matplotlib_says_so_before_measuring(capsys, monkeypatch, tmp_path):

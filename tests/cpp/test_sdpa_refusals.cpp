@@ -69,7 +69,8 @@ void check_shape_refusals(const Driver& d) {
          "q 'query' has data type FP8_E4M3, expected DOUBLE, FLOAT, HALF or BFLOAT16"},
         {[&](Problem& p) { t(p, Q).data_type = rs::DataType::UNSET; },
          "q 'query' has no data type"},
-        {[&](Problem& p) { t(p, Q).virtual_ = true; }, "q 'query' is virtual"},
+        {[&](Problem& p) { t(p, Q).virtual_ = true; },
+         "tensor 'query' (uid 1) is virtual and no node writes it"},
         {[&](Problem& p) { t(p, Q).is_runtime_pass_by_value = true; }, "expected a tensor"},
         {[&](Problem& p) { t(p, Q).alignment = 0; }, "has alignment 0, expected at least 1"},
     };
@@ -151,13 +152,13 @@ void check_graph_refusals(const Driver& d) {
         {[&](Problem& p) { p.graph.is_runtime_default_override_enabled = true; },
          "overriding runtime"},
         {[&](Problem& p) { p.graph.compute_data_type = rs::DataType::HALF; },
-         "compute data type is HALF, expected FLOAT or DOUBLE"},
+         "compute data type of node 0 is HALF, expected FLOAT or DOUBLE"},
         {[&](Problem& p) {
              p.graph.nodes.push_back(std::make_unique<rs::NodeT>());
-             p.graph.nodes.back()->attributes.Set(rs::MatmulAttributesT{});
+             p.graph.nodes.back()->attributes.Set(rs::CustomOpAttributesT{});
          },
-         "node 1 is MatmulAttributes"},
-        {[&](Problem& p) { p.graph.nodes.clear(); }, "graph has 0 nodes, expected 1"},
+         "node 1 is CustomOpAttributes"},
+        {[&](Problem& p) { p.graph.nodes.clear(); }, "graph has no nodes, expected at least 1"},
     };
     for (const auto& [change, part] : cases) expect_refusal(d, change, part);
 }
