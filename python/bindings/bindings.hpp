@@ -4,11 +4,14 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "raggeddnn/backend/selection.hpp"
 #include "raggeddnn/base/error.hpp"
 #include "raggeddnn/graph/tensor_attributes.hpp"
 #include "raggeddnn/tensor/data_type.hpp"
@@ -23,6 +26,7 @@ void bind_tensor_attributes(py::module_& m);
 void bind_execution(py::module_& m);
 void bind_graph(py::module_& m);
 void bind_tensor(py::module_& m);
+void bind_testing(py::module_& m);
 
 inline void raise_if_bad(const Error& error) {
     if (error.is_bad()) throw Exception(error.code, error.err_msg);
@@ -50,5 +54,8 @@ inline py::bytes to_bytes(std::span<const uint8_t> data) {
 TensorAttributes::ValueVariant scalar_from_python(py::handle value, DataType declared,
                                                   const std::string& what);
 py::object scalar_to_python(const TensorAttributes::ValueVariant& value);
+
+// Ints, floats and strings by name; INVALID_VALUE for anything else.
+std::map<std::string, KnobValue> knobs_from(const std::optional<py::dict>& knobs);
 
 }  // namespace raggeddnn::python

@@ -11,6 +11,25 @@
 
 namespace raggeddnn::python {
 
+std::map<std::string, KnobValue> knobs_from(const std::optional<py::dict>& knobs) {
+    std::map<std::string, KnobValue> result;
+    if (!knobs) return result;
+    for (const auto& [key, value] : *knobs) {
+        const std::string name = py::str(key);
+        if (PyBool_Check(value.ptr()) || PyLong_Check(value.ptr())) {
+            result[name] = value.cast<int64_t>();
+        } else if (PyFloat_Check(value.ptr())) {
+            result[name] = value.cast<double>();
+        } else if (PyUnicode_Check(value.ptr())) {
+            result[name] = value.cast<std::string>();
+        } else {
+            invalid("knob '", name, "' is ", std::string(py::repr(value)),
+                    ", expected an int, a float or a str");
+        }
+    }
+    return result;
+}
+
 namespace {
 
 using Dims = std::vector<int64_t>;
@@ -66,25 +85,6 @@ TensorPtr tensor_like(Graph& g, py::object array, std::string name) {
         t.set_dim(info->shape).set_stride(info->strides);
     }
     return g.tensor(t);
-}
-
-std::map<std::string, KnobValue> knobs_from(const std::optional<py::dict>& knobs) {
-    std::map<std::string, KnobValue> result;
-    if (!knobs) return result;
-    for (const auto& [key, value] : *knobs) {
-        const std::string name = py::str(key);
-        if (PyBool_Check(value.ptr()) || PyLong_Check(value.ptr())) {
-            result[name] = value.cast<int64_t>();
-        } else if (PyFloat_Check(value.ptr())) {
-            result[name] = value.cast<double>();
-        } else if (PyUnicode_Check(value.ptr())) {
-            result[name] = value.cast<std::string>();
-        } else {
-            invalid("knob '", name, "' is ", std::string(py::repr(value)),
-                    ", expected an int, a float or a str");
-        }
-    }
-    return result;
 }
 
 std::shared_ptr<ExecutionPlan> build(Graph& g, hipdnnHandle* handle,

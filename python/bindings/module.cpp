@@ -10,4 +10,5 @@ PYBIND11_MODULE(_core, m) {
     raggeddnn::python::bind_execution(m);
     raggeddnn::python::bind_graph(m);
     raggeddnn::python::bind_tensor(m);
+    raggeddnn::python::bind_testing(m);
 }

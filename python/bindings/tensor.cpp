@@ -10,28 +10,36 @@
 #include "arrays.hpp"
 #include "bindings.hpp"
 #include "dlpack_export.hpp"
-#include "raggeddnn/tensor/compare.hpp"
 #include "raggeddnn/tensor/random_layout.hpp"
+#include "tensor_data.hpp"
 
 namespace raggeddnn::python {
+
+py::tuple to_tuple(const std::vector<int64_t>& values) {
+    py::tuple made(values.size());
+    for (size_t i = 0; i < values.size(); ++i) made[i] = values[i];
+    return made;
+}
+
+py::dict to_dict(const SentinelReport& report) {
+    py::dict made;
+    made["passed"] = report.passed();
+    made["compared"] = report.compared;
+    made["skipped"] = report.skipped;
+    made["genuine_sentinels"] = report.genuine_sentinels;
+    made["mismatched"] = report.mismatched;
+    made["worst_index"] = to_tuple(report.worst_index);
+    made["worst_reference"] = report.worst_reference;
+    made["worst_other"] = report.worst_other;
+    made["worst_error"] = report.worst_error;
+    made["worst_limit"] = report.worst_limit;
+    made["text"] = report.to_string();
+    return made;
+}
 
 namespace {
 
 using Indices = std::vector<int64_t>;
-
-struct TensorData {
-    std::shared_ptr<ITensor> tensor;
-    std::vector<py::object> keep_alive = {};  // whose memory it borrows
-    bool is_read_only = false;
-
-    ITensor& writable() const {
-        if (is_read_only) {
-            invalid(
-                "[tensor] got a request to write over a read-only array, expected a writable one");
-        }
-        return *tensor;
-    }
-};
 
 struct RaggedArguments {
     Indices dims;
@@ -48,12 +56,6 @@ struct IndexIterator {
     ITensorIterator<true> here;
     ITensorIterator<true> end;
 };
-
-py::tuple to_tuple(const Indices& values) {
-    py::tuple made(values.size());
-    for (size_t i = 0; i < values.size(); ++i) made[i] = values[i];
-    return made;
-}
 
 template <class Body>
 decltype(auto) with_typed(ITensor& tensor, Body&& body) {
@@ -290,21 +292,9 @@ py::capsule to_dlpack(const py::object& self, bool is_versioned) {
 
 py::dict compare(const TensorData& reference, const TensorData& other, double absolute,
                  double relative, std::optional<int> seq_axis) {
-    const SentinelReport report = all_close_skip_sentinel(*reference.tensor, *other.tensor,
-                                                          Tolerance{absolute, relative}, seq_axis);
-    py::dict made;
-    made["passed"] = report.passed();
-    made["compared"] = report.compared;
-    made["skipped"] = report.skipped;
-    made["genuine_sentinels"] = report.genuine_sentinels;
-    made["mismatched"] = report.mismatched;
-    made["worst_index"] = to_tuple(report.worst_index);
-    made["worst_reference"] = report.worst_reference;
-    made["worst_other"] = report.worst_other;
-    made["worst_error"] = report.worst_error;
-    made["worst_limit"] = report.worst_limit;
-    made["text"] = report.to_string();
-    return made;
+    return to_dict(all_close_skip_sentinel(*reference.tensor, *other.tensor,
+                                           Tolerance{.absolute = absolute, .relative = relative},
+                                           seq_axis));
 }
 
 py::tuple random_layout(uint64_t seed, int64_t batches, int64_t max_rows, const std::string& kind) {

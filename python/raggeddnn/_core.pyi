@@ -5,6 +5,8 @@ The compiled core of raggeddnn; use the names of the package itself.
 from __future__ import annotations
 import collections.abc
 import enum
+import numpy
+import numpy.typing
 import typing
 import typing_extensions
 
@@ -771,6 +773,44 @@ class TensorData:
         indices: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex],
     ) -> None: ...
     def strides(self) -> list[int]: ...
+
+class Harness:
+    """
+    What raggeddnn.testing's harness holds.
+    """
+
+    def __init__(
+        self,
+        *,
+        graph: bytes,
+        supplied: collections.abc.Mapping[typing.SupportsInt | typing.SupportsIndex, TensorData],
+        scalars: dict[typing.Any, typing.Any],
+        knobs: dict[typing.Any, typing.Any] | None,
+        engine: str,
+        reference_engine: str,
+        device: str,
+        seed: typing.SupportsInt | typing.SupportsIndex,
+        range: typing.Annotated[
+            collections.abc.Sequence[typing.SupportsFloat | typing.SupportsIndex], "FixedSize(2)"
+        ],
+        guard_elements: typing.SupportsInt | typing.SupportsIndex,
+    ) -> None: ...
+    def engine_tensor(self, uid: typing.SupportsInt | typing.SupportsIndex) -> TensorData: ...
+    def reference_tensor(self, uid: typing.SupportsInt | typing.SupportsIndex) -> TensorData: ...
+    def verify_graph(
+        self,
+        tolerances: collections.abc.Mapping[
+            typing.SupportsInt | typing.SupportsIndex,
+            tuple[
+                typing.SupportsFloat | typing.SupportsIndex,
+                typing.SupportsFloat | typing.SupportsIndex,
+                typing.SupportsFloat | typing.SupportsIndex,
+                typing.Annotated[numpy.typing.ArrayLike, numpy.float64] | None,
+            ],
+        ],
+    ) -> dict[typing.Any, typing.Any]: ...
+    @property
+    def output_uids(self) -> list[int]: ...
 
 def add_plugin_path(path: str) -> None: ...
 def compare_skip_sentinel(

@@ -1,13 +1,10 @@
 #include "graph_plan.hpp"
 
 #include <algorithm>
-#include <cstring>
-#include <limits>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "raggeddnn/plugin/overrides.hpp"
-#include "raggeddnn/tensor/half.hpp"
+#include "raggeddnn/plugin/tensor_factory.hpp"
 
 namespace raggeddnn::reference {
 
@@ -41,74 +38,19 @@ void check_compute_type(const GraphView& graph, size_t index) {
             ", expected FLOAT or DOUBLE");
 }
 
-// One past the farthest element; the tensors of nodes have been checked, those of none are not
-// used.
-int64_t span_of(const TensorView& tensor) {
-    const std::vector<int64_t> dims = tensor.dims();
-    const std::vector<int64_t> strides = tensor.strides();
-    int64_t last = 0;
-    for (size_t i = 0; i < dims.size() && i < strides.size(); ++i) {
-        if (dims[i] <= 0) return 0;
-        int64_t step = 0;
-        if (__builtin_mul_overflow(dims[i] - 1, strides[i], &step) || step < 0 ||
-            __builtin_add_overflow(last, step, &last) || last > (int64_t{1} << 48)) {
-            invalid(tensor.label(), " is virtual and spans more than 2^48 elements");
-        }
-    }
-    return last + 1;
-}
-
-template <class T>
-std::vector<unsigned char> filled(int64_t elements, const T& value) {
-    std::vector<unsigned char> memory(static_cast<size_t>(elements) * sizeof(T));
-    for (int64_t i = 0; i < elements; ++i) {
-        std::memcpy(memory.data() + static_cast<size_t>(i) * sizeof(T), &value, sizeof(T));
-    }
-    return memory;
-}
-
-// NaN, or the least integer: what a node left unwritten shows in every result that it reaches.
-std::vector<unsigned char> sentinels(DataType type, int64_t elements) {
-    constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-    switch (type) {
-        case DataType::DOUBLE: return filled(elements, nan);
-        case DataType::FLOAT: return filled(elements, static_cast<float>(nan));
-        case DataType::HALF: return filled(elements, half(nan));
-        case DataType::BFLOAT16: return filled(elements, bfloat16(nan));
-        case DataType::INT32: return filled(elements, std::numeric_limits<int32_t>::min());
-        case DataType::INT64: return filled(elements, std::numeric_limits<int64_t>::min());
-        case DataType::INT8: return filled(elements, std::numeric_limits<int8_t>::min());
-        default:
-            return filled(static_cast<int64_t>(bytes_of(type, static_cast<size_t>(elements))),
-                          static_cast<unsigned char>(0xff));
-    }
-}
-
 bool is_read(const std::vector<BuiltNode>& nodes, int64_t uid) {
     return std::any_of(nodes.begin(), nodes.end(), [uid](const BuiltNode& node) {
         return std::find(node.inputs.begin(), node.inputs.end(), uid) != node.inputs.end();
     });
 }
 
-int64_t elements_of(const VirtualTensor& tensor, const plugin::Buffers& buffers) {
-    if (!tensor.offsets_uid) return tensor.elements;
-    const char* offsets = static_cast<const char*>(
-        buffers.find_device_buffer(*tensor.offsets_uid, "ragged offset of " + tensor.label));
-    int64_t last = 0;
-    if (tensor.offsets_type == DataType::INT32) {
-        int32_t narrow = 0;
-        std::memcpy(&narrow, offsets + tensor.batches * 4, 4);
-        last = narrow;
-    } else {
-        std::memcpy(&last, offsets + tensor.batches * 8, 8);
+// Can it be allocated from the variant pack?
+void check_virtual(const TensorView& tensor, const GraphView& graph) {
+    const auto aux_uid = tensor.ragged_offset_uid();
+    if (aux_uid && graph.tensor(*aux_uid).is_virtual()) {
+        invalid(graph.tensor(*aux_uid).label(),
+                " is virtual, expected offsets of the variant pack");
     }
-    int64_t elements = 0;
-    if (last < 0 || __builtin_mul_overflow(last, tensor.multiplier, &elements) ||
-        elements > (int64_t{1} << 48)) {
-        invalid("ragged offset of ", tensor.label, ": index ", tensor.batches, " is ", last,
-                ", expected 0 to 2^48 elements");
-    }
-    return elements;
 }
 
 }  // namespace
@@ -124,6 +66,7 @@ GraphPlan::GraphPlan(const GraphView& graph) {
         nodes.push_back(build_node(graph, i));
     }
     sort_nodes(graph, std::move(nodes));
+    if (!virtual_uids_.empty()) graph_bytes_.assign(graph.bytes().begin(), graph.bytes().end());
     if (graph.table().is_override_shape_enabled()) {
         overridable_graph_ = plugin::apply_overrides(graph.table(), {});
     }
@@ -139,7 +82,9 @@ void GraphPlan::sort_nodes(const GraphView& graph, std::vector<BuiltNode> nodes)
                 invalid(graph.tensor(uid).label(), " is written by nodes ", writer[uid], " and ", i,
                         ", expected one");
             }
-            if (graph.tensor(uid).is_virtual()) add_virtual(graph.tensor(uid), graph);
+            if (!graph.tensor(uid).is_virtual()) continue;
+            check_virtual(graph.tensor(uid), graph);
+            virtual_uids_.push_back(uid);
         }
     }
     for (const BuiltNode& node : nodes) {
@@ -176,38 +121,17 @@ void GraphPlan::sort_nodes(const GraphView& graph, std::vector<BuiltNode> nodes)
     }
 }
 
-void GraphPlan::add_virtual(const TensorView& tensor, const GraphView& graph) {
-    VirtualTensor v;
-    v.uid = tensor.uid();
-    v.label = tensor.label();
-    v.type = tensor.data_type();
-    if (const auto offsets_uid = tensor.ragged_offset_uid()) {
-        const TensorView offsets = graph.tensor(*offsets_uid);
-        if (offsets.is_virtual()) {
-            invalid(offsets.label(), " is virtual, expected offsets of the variant pack");
-        }
-        v.offsets_uid = *offsets_uid;
-        v.offsets_type = offsets.data_type();
-        v.batches = tensor.dims().at(0);
-        v.multiplier = tensor.ragged_offset_multiplier();
-    } else {
-        v.elements = span_of(tensor);
-    }
-    virtuals_.push_back(std::move(v));
-}
-
 void GraphPlan::execute(const plugin::ExecuteArgs& args) const {
-    if (virtuals_.empty()) {
+    if (virtual_uids_.empty()) {
         for (const auto& node : nodes_) node->execute(args);
         return;
     }
-    std::vector<hipdnnPluginDeviceBuffer_t> entries(args.buffers.begin(), args.buffers.end());
-    std::vector<std::vector<unsigned char>> memory;
-    for (const VirtualTensor& v : virtuals_) {
-        memory.push_back(sentinels(v.type, elements_of(v, args.buffers)));
-        memory.back().reserve(1);  // an empty one has an address, too
-        entries.push_back({v.uid, memory.back().data()});
-    }
+    plugin::VariantPack pack;
+    for (const hipdnnPluginDeviceBuffer_t& entry : args.buffers) pack[entry.uid] = entry.ptr;
+    const auto memory = plugin::populate_variant_pack_with_missing_virtual_tensors(
+        GraphView(graph_bytes_.data(), graph_bytes_.size()), virtual_uids_, pack);
+    std::vector<hipdnnPluginDeviceBuffer_t> entries;
+    for (const auto& [uid, ptr] : pack) entries.push_back({uid, ptr});
     const plugin::Buffers all(entries.data(), static_cast<uint32_t>(entries.size()));
     for (const auto& node : nodes_) node->execute({all, args.workspace, args.stream});
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -104,7 +105,7 @@ private:
 // not ask.
 class GraphView {
 public:
-    GraphView(const void* data, size_t size) {
+    GraphView(const void* data, size_t size) : bytes_(static_cast<const uint8_t*>(data), size) {
         flatbuffers::Verifier verifier(static_cast<const uint8_t*>(data), size);
         if (!data || !VerifyGraphBuffer(verifier))
             invalid("graph: ", size, " bytes are no valid graph");
@@ -131,6 +132,7 @@ public:
     }
 
     const Graph& table() const { return *graph_; }
+    std::span<const uint8_t> bytes() const { return bytes_; }
     size_t node_count() const { return graph_->nodes() ? graph_->nodes()->size() : 0; }
     const Node& node(size_t index) const {
         return *graph_->nodes()->Get(static_cast<flatbuffers::uoffset_t>(index));
@@ -160,6 +162,7 @@ public:
     }
 
 private:
+    std::span<const uint8_t> bytes_;
     const Graph* graph_ = nullptr;
     std::unordered_map<int64_t, const TensorAttributes*> by_uid_;
 };

@@ -2,11 +2,13 @@
 // sentinel that both were filled with before.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,10 +16,13 @@
 
 namespace raggeddnn {
 
-// An element is close if |reference - other| <= absolute + relative * |reference|.
+// An element is close if |reference - other| is at most the sum of what these allow.
 struct Tolerance {
     double absolute = 0;
-    double relative = 0;
+    double relative = 0;  // times |reference|
+    double of_row = 0;    // times the largest finite |reference| of its row, over the last axis
+    // One for each element of the reference's memory, or none.
+    std::span<const double> limits = {};
 };
 
 struct SentinelReport {
@@ -83,19 +88,59 @@ std::vector<int64_t> written_rows(const TensorBase<T>& reference, const T& senti
 }
 
 template <ElementType T>
-void compare_element(const T& reference, const T& other, const ITensorIterator<true>& where,
-                     const Tolerance& tolerance, SentinelReport& report) {
-    const auto expected = static_cast<double>(reference);
+double magnitude(const T& value) {
+    const auto real = static_cast<double>(value);
+    return std::isfinite(real) ? std::fabs(real) : 0;
+}
+
+// How far each element may be off: the tolerance at work on one reference.
+template <ElementType T>
+class Limits {
+public:
+    Limits(const TensorBase<T>& reference, const T& sentinel, const Tolerance& tolerance)
+        : tolerance_(tolerance), memory_(static_cast<const T*>(reference.raw_host_data())) {
+        const size_t space = reference.element_space();
+        if (!tolerance.limits.empty() && tolerance.limits.size() != space) {
+            invalid("[compare] limits got ", tolerance.limits.size(), " numbers, expected ", space,
+                    ", one for each element of the memory");
+        }
+        if (tolerance.of_row == 0 || reference.dims().empty()) return;
+        width_ = static_cast<size_t>(reference.dims().back());
+        peaks_.assign(width_ == 0 ? 0 : reference.element_count() / width_, 0);
+        size_t visited = 0;
+        for (const void* element : reference) {
+            const T& value = *static_cast<const T*>(element);
+            double& peak = peaks_[visited++ / width_];
+            if (!same_bits(value, sentinel)) peak = std::max(peak, magnitude(value));
+        }
+    }
+
+    // Of the n-th element visited.
+    double at(const T& reference, size_t n) const {
+        double limit = tolerance_.absolute + tolerance_.relative * magnitude(reference);
+        if (!peaks_.empty()) limit += tolerance_.of_row * peaks_[n / width_];
+        if (tolerance_.limits.empty()) return limit;
+        return limit + tolerance_.limits[static_cast<size_t>(&reference - memory_)];
+    }
+
+private:
+    const Tolerance& tolerance_;
+    const T* memory_;
+    size_t width_ = 0;
+    std::vector<double> peaks_;
+};
+
+template <ElementType T>
+void compare_element(const T& reference, const T& other, double limit,
+                     const ITensorIterator<true>& where, SentinelReport& report) {
     const double error = distance(reference, other);
-    const double magnitude = std::isfinite(expected) ? std::fabs(expected) : 0;
-    const double limit = tolerance.absolute + tolerance.relative * magnitude;
     ++report.compared;
     if (!(error <= limit)) ++report.mismatched;
     if (!report.worst_index.empty() && error - limit <= report.worst_error - report.worst_limit) {
         return;
     }
     report.worst_index = where.indices();
-    report.worst_reference = expected;
+    report.worst_reference = static_cast<double>(reference);
     report.worst_other = static_cast<double>(other);
     report.worst_error = error;
     report.worst_limit = limit;
@@ -129,9 +174,11 @@ SentinelReport all_close_skip_sentinel(const TensorBase<T>& reference, const Ten
     }
     std::vector<int64_t> rows;
     if (seq_axis) rows = detail::written_rows(reference, sentinel, *seq_axis);
+    const detail::Limits<T> limits(reference, sentinel, tolerance);
     SentinelReport report;
+    size_t visited = 0;
     auto there = other.begin();
-    for (auto here = reference.begin(); here != reference.end(); ++here, ++there) {
+    for (auto here = reference.begin(); here != reference.end(); ++here, ++there, ++visited) {
         const T& expected = *static_cast<const T*>(*here);
         if (detail::same_bits(expected, sentinel)) {
             const std::vector<int64_t> index = here.indices();
@@ -140,7 +187,8 @@ SentinelReport all_close_skip_sentinel(const TensorBase<T>& reference, const Ten
             ++(is_written ? report.genuine_sentinels : report.skipped);
             if (!is_written) continue;
         }
-        detail::compare_element(expected, *static_cast<const T*>(*there), here, tolerance, report);
+        detail::compare_element(expected, *static_cast<const T*>(*there),
+                                limits.at(expected, visited), here, report);
     }
     return report;
 }

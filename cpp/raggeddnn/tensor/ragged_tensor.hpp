@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -83,14 +84,18 @@ protected:
     // The aux's entry as it is now, in elements.
     int64_t read_offset(size_t batch) const {
         const ITensor& aux = *ragged_offset_;
+        // Byte by byte: a variant pack may hold them at any address.
         const void* entry = aux.host_data_offset_from_index(static_cast<int64_t>(batch));
         int64_t stored = 0;
-        switch (aux.element_size()) {
-            case 4: stored = *static_cast<const int32_t*>(entry); break;
-            case 8: stored = *static_cast<const int64_t*>(entry); break;
-            default:
-                invalid("[ragged tensor] ragged_offset got elements of ", aux.element_size(),
-                        " bytes, expected 4 or 8 (INT32 or INT64)");
+        if (aux.element_size() == sizeof(int32_t)) {
+            int32_t narrow = 0;
+            std::memcpy(&narrow, entry, sizeof(narrow));
+            stored = narrow;
+        } else if (aux.element_size() == sizeof(int64_t)) {
+            std::memcpy(&stored, entry, sizeof(stored));
+        } else {
+            invalid("[ragged tensor] ragged_offset got elements of ", aux.element_size(),
+                    " bytes, expected 4 or 8 (INT32 or INT64)");
         }
         int64_t offset = 0;
         if (__builtin_mul_overflow(stored, multiplier_, &offset)) {

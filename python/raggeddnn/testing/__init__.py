@@ -17,6 +17,13 @@ from .cases import (
     numpy_dtype,
 )
 from .gradients import BackwardProblem, make_backward
+from .harness import (
+    IntegrationGraphVerificationHarness,
+    OutputReport,
+    PreSuppliedInputs,
+    Tolerance,
+    VerificationReport,
+)
 from .oracle import SdpaOptions, padded_oracle, ragged_oracle, sdpa_oracle, visible_keys
 from .oracle_backward import SdpaGradients, sdpa_backward_oracle
 from .tolerance import (
@@ -32,10 +39,15 @@ __all__ = [
     "CASES",
     "BackwardProblem",
     "Case",
+    "IntegrationGraphVerificationHarness",
+    "OutputReport",
+    "PreSuppliedInputs",
     "Problem",
     "SdpaGradients",
     "SdpaOptions",
     "Side",
+    "Tolerance",
+    "VerificationReport",
     "assert_sdpa_close",
     "assert_sequence_close",
     "case_named",
