@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pass_by_value_matrix
 import pytest
+import ragged_matrix
 import raggeddnn as rd
 import raggeddnn.varlen
-from pass_by_value_matrix import LATER, MATRIX
 from raggeddnn.testing.checks import is_reference
 from raggeddnn.testing.graphs import SdpaGraph
 
@@ -59,22 +60,28 @@ def varlen(engine: str) -> Callable[..., Any]:
     return call
 
 
+TABLES = {
+    "runtime pass-by-value document, section 9": pass_by_value_matrix.MATRIX,
+    "ragged-tensor document, sections 4 and 7": ragged_matrix.MATRIX,
+}
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """The pass-by-value document's testing plan: every bullet, its tests, and how they went."""
+    """What the two documents demand: every statement, its tests, and how they went."""
     outcomes: dict[str, set[str]] = {}
     for outcome in ("passed", "failed", "error", "skipped"):
         for report in terminalreporter.getreports(outcome):
-            name = report.nodeid.split("[")[0].split("/")[-1]
-            outcomes.setdefault(name, set()).add(outcome)
-    if not any(name in outcomes for names in MATRIX.values() for name in names):
-        return
-    terminalreporter.section("runtime pass-by-value, section 9")
-    for bullet, names in MATRIX.items():
-        for name in names:
-            found = outcomes.get(name, {"not run"})
-            worst = next(
-                o for o in ("error", "failed", "skipped", "passed", "not run") if o in found
-            )
-            terminalreporter.write_line(f"{bullet:<48} {name}: {worst}")
-    for bullet in LATER:
-        terminalreporter.write_line(f"{bullet:<48} not shown yet: needs further operations")
+            name = report.nodeid.split("/")[-1]
+            for key in {name, name.split("[")[0]}:
+                outcomes.setdefault(key, set()).add(outcome)
+    for title, table in TABLES.items():
+        if not any(name in outcomes for names in table.values() for name in names):
+            continue
+        terminalreporter.section(title)
+        for statement, names in table.items():
+            for name in names:
+                found = outcomes.get(name, {"not run"})
+                worst = next(
+                    o for o in ("error", "failed", "skipped", "passed", "not run") if o in found
+                )
+                terminalreporter.write_line(f"{statement:<48} {name}: {worst}")

@@ -71,7 +71,9 @@ MATRIX: dict[str, tuple[str, ...]] = {
     "Post-build setter warning": (
         ATTRIBUTES + "test_a_setter_after_the_build_warns_and_changes_no_plan",
     ),
+    "Harness host-value injection": (
+        "test_harness.py::test_a_host_value_reaches_both_paths_as_the_runtime_scalar",
+        "test_harness.py::test_a_baked_value_and_a_default_are_the_graph_s",
+        "test_harness.py::test_a_runtime_scalar_without_any_value_fails_setup",
+    ),
 }
-
-# Shown with the operations and the verification harness that they need.
-LATER = ("Harness host-value injection",)

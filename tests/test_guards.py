@@ -151,6 +151,14 @@ def test_the_ragged_flag_counts_without_ragged_tensors():
     assert not verdicts(graph)["FAKE_1_2_0_ENGINE"].applicable
 
 
+def test_the_ragged_flag_cannot_be_set():
+    for kind in (rd.Graph, rd.TensorAttributes):
+        assert not [n for n in dir(kind) if "ragged" in n and "enabled" in n]
+    header = (Path(rd.__file__).parent / "include/raggeddnn/backend").glob("*.h")
+    text = "".join(path.read_text(encoding="utf-8") for path in header)
+    assert "HIPDNN_ATTR_TENSOR_RAGGED_OFFSET" in text and "RAGGED_TENSOR_ENABLED" not in text
+
+
 # ---- legacy ----
 
 

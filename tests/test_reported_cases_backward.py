@@ -334,3 +334,20 @@ def test_t25_a_negative_length_is_named_before_any_write(build, side):
     with pytest.raises(rd.InvalidValueError, match=rf"seq_{side}.*\b1\b"):
         plan.execute({**pack, **bad})
     assert all(np.isnan(x).all() for x in gradients.values())
+
+
+@pytest.mark.parametrize(
+    "name", ["q", "o", "do", "stats", "dstats", "dq", "k", "v", "dk", "dv"], ids=str
+)
+def test_boundaries_of_one_side_agree_between_its_tensors(build, name):
+    case = Case("boundaries", (7, 13), (7, 13), offset_unit="element", dstats=True)
+    back = make_backward(case)
+    graph = sdpa_backward_graph(back)
+    plan = build(graph)
+    gradients = graph.new_gradients(back, np.nan)
+    aux, unit = graph.offsets[name]
+    pack = {**graph.inputs(back), **{graph.tensors[n]: x for n, x in gradients.items()}}
+    moved = np.array([0, 8, 20], np.int32) * np.int32(unit)
+    with pytest.raises(rd.InvalidValueError, match=r"offset_\w+.*index [12].* rows, expected \d+"):
+        plan.execute({**pack, aux: moved})
+    assert all(np.isnan(x).all() for x in gradients.values())

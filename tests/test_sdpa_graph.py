@@ -182,6 +182,20 @@ def test_an_offset_inside_a_row_is_an_error(build):
     assert np.isnan(outputs["o"]).all()
 
 
+@pytest.mark.parametrize("name", ["q", "o", "stats", "k", "v"])
+def test_boundaries_of_one_side_agree_between_its_tensors(build, name):
+    # Each tensor has offsets of its own; those of one move a boundary by a row.
+    problem = make_problem(Case("boundaries", (7, 13), (7, 13), offset_unit="element"))
+    sdpa = sdpa_graph(problem)
+    plan = build(sdpa)
+    outputs = sdpa.new_outputs(problem, np.nan)
+    aux, unit = sdpa.offsets[name]
+    pack = {**sdpa.pack(problem, outputs), aux: np.array([0, 8, 20], np.int32) * np.int32(unit)}
+    with pytest.raises(rd.InvalidValueError, match=r"offset_\w+.*index [12].* rows, expected \d+"):
+        plan.execute(pack)
+    assert np.isnan(outputs["o"]).all() and np.isnan(outputs["stats"]).all()
+
+
 @pytest.mark.parametrize(("values", "index"), [([-1, 13], 0), ([7, 40], 1)])
 @pytest.mark.parametrize("side", ["q", "kv"])
 @pytest.mark.parametrize("layout", ["slack", "padded"])

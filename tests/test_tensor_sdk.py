@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import math
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
 import raggeddnn as rd
-from ragged_matrix import MATRIX
 from raggeddnn.tensor import (
     BHSD_SEQ_AXIS,
     BSHD_SEQ_AXIS,
@@ -23,18 +20,6 @@ from raggeddnn.tensor import (
 from tensor_fixtures import DIMS, INVALID, OFFSETS, STRIDES, TYPES, T, aux_of, owning, shallow
 
 both = pytest.mark.parametrize("make", [owning, shallow])
-
-
-@pytest.mark.parametrize("statement", MATRIX)
-def test_every_test_named_for_a_statement_exists(statement):
-    assert MATRIX[statement]
-    for name in MATRIX[statement]:
-        file, function = name.split("::")
-        if "[" in function:
-            function, program = function.rstrip("]").split("[")
-            assert (Path(__file__).parent / "cpp" / f"{program}.cpp").is_file()
-        tree = ast.parse((Path(__file__).parent / file).read_text(encoding="utf-8"))
-        assert function in {n.name for n in tree.body if isinstance(n, ast.FunctionDef)}
 
 
 # ---- dense tensors ----
