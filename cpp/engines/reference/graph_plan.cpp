@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "raggeddnn/plugin/overrides.hpp"
+#include "raggeddnn/plugin/ragged_blocks.hpp"
 #include "raggeddnn/tensor/half.hpp"
 
 namespace raggeddnn::reference {
@@ -91,21 +92,13 @@ bool is_read(const std::vector<BuiltNode>& nodes, int64_t uid) {
 }
 
 int64_t elements_of(const VirtualTensor& tensor, const plugin::Buffers& buffers) {
-    if (!tensor.offsets_uid) return tensor.elements;
-    const char* offsets = static_cast<const char*>(
-        buffers.find_device_buffer(*tensor.offsets_uid, "ragged offset of " + tensor.label));
-    int64_t last = 0;
-    if (tensor.offsets_type == DataType::INT32) {
-        int32_t narrow = 0;
-        std::memcpy(&narrow, offsets + tensor.batches * 4, 4);
-        last = narrow;
-    } else {
-        std::memcpy(&last, offsets + tensor.batches * 8, 8);
-    }
+    if (!tensor.ragged) return tensor.elements;
+    const schema::IndexTensor& offsets = tensor.ragged->offsets;
+    const int64_t last = plugin::IndexReader(offsets, buffers)[offsets.count - 1];
     int64_t elements = 0;
-    if (last < 0 || __builtin_mul_overflow(last, tensor.multiplier, &elements) ||
+    if (last < 0 || __builtin_mul_overflow(last, tensor.ragged->multiplier, &elements) ||
         elements > (int64_t{1} << 48)) {
-        invalid("ragged offset of ", tensor.label, ": index ", tensor.batches, " is ", last,
+        invalid(offsets.label, ": index ", offsets.count - 1, " is ", last,
                 ", expected 0 to 2^48 elements");
     }
     return elements;
@@ -186,10 +179,10 @@ void GraphPlan::add_virtual(const TensorView& tensor, const GraphView& graph) {
         if (offsets.is_virtual()) {
             invalid(offsets.label(), " is virtual, expected offsets of the variant pack");
         }
-        v.offsets_uid = *offsets_uid;
-        v.offsets_type = offsets.data_type();
-        v.batches = tensor.dims().at(0);
-        v.multiplier = tensor.ragged_offset_multiplier();
+        const schema::OperandReader reader(graph, "graph");
+        v.ragged = {reader.index_tensor("ragged offset of " + v.label, *offsets_uid,
+                                        tensor.dims().at(0) + 1),
+                    tensor.ragged_offset_multiplier()};
     } else {
         v.elements = span_of(tensor);
     }

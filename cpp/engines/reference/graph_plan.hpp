@@ -8,6 +8,7 @@
 
 #include "ops.hpp"
 #include "raggeddnn/plugin/engine.hpp"
+#include "raggeddnn/schema/tensor_geometry.hpp"
 
 namespace raggeddnn::reference {
 
@@ -18,10 +19,7 @@ struct VirtualTensor {
     std::string label;
     DataType type = DataType::NOT_SET;
     int64_t elements = 0;  // of a dense one
-    std::optional<int64_t> offsets_uid;
-    DataType offsets_type = DataType::NOT_SET;
-    int64_t batches = 0;
-    int64_t multiplier = 1;
+    std::optional<schema::RaggedOffsets> ragged;
 };
 
 class GraphPlan : public plugin::Plan {
