@@ -7,6 +7,7 @@ the tolerance derives, in two orders of summation.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,6 +37,8 @@ GRAPH_TYPES = {
     "bool": rd.DataType.BOOLEAN,
 }
 SLACK = 3  # rows of a ragged buffer past the last sequence
+# Offsets in elements, of two sequences of at most one row of 8, and the index that is wrong.
+BAD_OFFSETS = [([1, 8, 16], 0), ([0, 8, 4], 2), ([0, 7, 16], 1), ([0, 8, 24], 2)]
 
 
 def graph_type(array: Array) -> rd.DataType:
@@ -48,20 +51,56 @@ def random_array(rng: np.random.Generator, shape: Sequence[int], dtype: str) -> 
 
 @dataclass
 class Ragged:
-    """Rows (T, H, D) of sequences laid end to end, as one tensor [B, H, S, D]."""
+    """Rows (T, H, D) of sequences laid end to end, as one tensor [B, H, S, D].
+
+    Tensors of one ``table`` share a table of offsets, whose unit is ``unit`` rows, or one element.
+    """
 
     rows: Array
     lens: tuple[int, ...]
+    unit: int | None = None
+    index: str = "int64"
+    table: str = "off"
+    max_rows: int | None = None  # the longest sequence, unless given
+
+    @property
+    def width(self) -> int:
+        return int(np.prod(self.rows.shape[1:]))
+
+    @property
+    def multiplier(self) -> int:
+        return 1 if self.unit is None else self.unit * self.width
 
     @property
     def offsets(self) -> Array:
-        width = int(np.prod(self.rows.shape[1:]))
-        return np.concatenate([[0], np.cumsum(self.lens)]).astype(np.int64) * width
+        starts = np.concatenate([[0], np.cumsum(self.lens)]).astype(self.index)
+        if self.unit is None:
+            return (starts * self.width).astype(self.index)
+        assert (starts % self.unit == 0).all()
+        return starts // self.unit
 
     @property
     def dims(self) -> list[int]:
         _, heads, width = self.rows.shape
-        return [len(self.lens), heads, max(*self.lens, 1), width]
+        return [len(self.lens), heads, self.max_rows or max(*self.lens, 1), width]
+
+    @classmethod
+    def random(
+        cls,
+        rng: np.random.Generator,
+        lens: tuple[int, ...],
+        token: tuple[int, int],
+        dtype: str,
+        **more: Any,
+    ) -> Ragged:
+        """Tokens (H, D), and NaN past the last sequence."""
+        rows = random_array(rng, (sum(lens) + SLACK, *token), dtype)
+        rows[sum(lens) :] = np.nan
+        return cls(rows, lens, **more)
+
+    def split(self) -> list[Array]:
+        """The rows of each sequence, (S, H, D)."""
+        return np.split(self.rows[: sum(self.lens)], np.cumsum(self.lens)[:-1])
 
 
 @dataclass
@@ -82,7 +121,7 @@ class OpGraph:
             io_data_type=graph_type(array), intermediate_data_type=wide, compute_data_type=wide
         )
         self.tensors: Tensors = {}
-        self.aux: rd.TensorAttributes | None = None
+        self.tables: Tensors = {}  # of offsets
         for name, value in self.inputs.items():
             self.tensors[name] = self._add(name, value)
         for name, scalar in self.scalars.items():
@@ -97,14 +136,18 @@ class OpGraph:
 
     def _add(self, name: str, value: Array | Ragged) -> rd.TensorAttributes:
         if isinstance(value, Ragged):
-            if self.aux is None:
-                dim = [len(value.lens) + 1, 1, 1, 1]
-                self.aux = self.graph.tensor(name="off", dim=dim, data_type=rd.DataType.INT64)
+            if value.table not in self.tables:
+                self.tables[value.table] = self.graph.tensor(
+                    name=value.table,
+                    dim=[len(value.lens) + 1, 1, 1, 1],
+                    data_type=GRAPH_TYPES[value.index],
+                )
             return self.graph.tensor(
                 name=name,
                 dim=value.dims,
                 data_type=graph_type(value.rows),
-                ragged_offset=self.aux,
+                ragged_offset=self.tables[value.table],
+                ragged_offset_multiplier=value.multiplier,
             )
         stride = [s // value.itemsize for s in value.strides]
         return self.graph.tensor(
@@ -128,40 +171,53 @@ class OpGraph:
         fill: float = 77.0,
     ) -> dict[str, Array]:
         """Outputs by name; ragged ones as rows (T + SLACK, H, D), prefilled."""
-        pack: dict[rd.TensorAttributes, Any] = {}
-        offsets: Array | None = None
-        for name, value in {**self.inputs, **(inputs or {})}.items():
-            if isinstance(value, Ragged):
-                offsets = value.offsets
-            pack[self.tensors[name]] = value.rows if isinstance(value, Ragged) else value
+        given = {**self.inputs, **(inputs or {})}
+        pack = self._pack(given)
         for name, number in (values or {}).items():
             pack[self.tensors[name]] = number
+        by_uid = {t.get_uid(): memory for t, memory in pack.items()}
         results: dict[str, Array] = {}
-        if offsets is not None:
-            assert self.aux is not None
-            pack[self.aux] = offsets
         for name, tensor in self.outputs.items():
-            dims = tensor.get_dim()
-            if self._is_ragged(tensor) and offsets is not None:
-                width = dims[1] * dims[3]
-                total = int(offsets[-1]) // int(np.prod(self._ragged_width()))
-                shape: tuple[int, ...] = (total + SLACK, dims[1], dims[3])
-                assert width > 0
-            else:
-                shape = tuple(dims)
+            shape = tuple(tensor.get_dim())
+            if aux := self._raggedness(tensor).get("ragged_offset_tensor_uid"):
+                _, heads, _, width = shape
+                multiplier = self._raggedness(tensor).get("ragged_offset_multiplier", 1)
+                elements = int(by_uid[aux][-1]) * multiplier
+                shape = (elements // tensor.get_stride()[2] + SLACK, heads, width)
             dtype = next(k for k, v in GRAPH_TYPES.items() if v == tensor.get_data_type())
             results[name] = np.full(shape, fill, dtype=numpy_dtype(dtype))
             pack[tensor] = results[name]
         plan.execute(pack)
         return results
 
-    def _ragged_width(self) -> list[int]:
-        ragged = next(v for v in self.inputs.values() if isinstance(v, Ragged))
-        return list(ragged.rows.shape[1:])
+    def assert_refused(
+        self, plan: rd.ExecutionPlan, message: str, tables: Mapping[str, Array]
+    ) -> None:
+        """Fail unless these offsets raise ``message`` and nothing was written."""
+        pack = self._pack(self.inputs)
+        for name, offsets in tables.items():
+            pack[{**self.tensors, **self.tables}[name]] = offsets
+        memory = []
+        for tensor in self.outputs.values():
+            dtype = next(k for k, v in GRAPH_TYPES.items() if v == tensor.get_data_type())
+            memory.append(np.full(4096, 5, dtype=numpy_dtype(dtype)))
+            pack[tensor] = memory[-1]
+        with pytest.raises(rd.InvalidValueError, match=message):
+            plan.execute(pack)
+        assert all((array == 5).all() for array in memory)
 
-    def _is_ragged(self, tensor: rd.TensorAttributes) -> bool:
-        ragged = [v for v in self.inputs.values() if isinstance(v, Ragged)]
-        return bool(ragged) and tensor.get_dim() == ragged[0].dims
+    def _pack(self, given: Mapping[str, Array | Ragged]) -> dict[rd.TensorAttributes, Any]:
+        pack: dict[rd.TensorAttributes, Any] = {}
+        for name, value in given.items():
+            if isinstance(value, Ragged):
+                pack[self.tables[value.table]] = value.offsets
+            pack[self.tensors[name]] = value.rows if isinstance(value, Ragged) else value
+        return pack
+
+    def _raggedness(self, tensor: rd.TensorAttributes) -> dict[str, Any]:
+        """A tensor of the built graph as JSON: its inferred offsets are not shown otherwise."""
+        tensors: list[dict[str, Any]] = json.loads(self.graph.to_json())["tensors"]
+        return next(t for t in tensors if t["uid"] == tensor.get_uid())
 
 
 def _wider(array: Array, of_double: type, of_others: type) -> type:

@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import raggeddnn as rd
-from op_graphs import REAL_TYPES, OpGraph, Ragged, assert_close, difference_quotients, random_array
+from op_graphs import (
+    BAD_OFFSETS,
+    REAL_TYPES,
+    SLACK,
+    OpGraph,
+    Ragged,
+    assert_close,
+    difference_quotients,
+    random_array,
+)
 
 EPSILON, MOMENTUM = 0.0078125, 0.125
 SHAPES = [(4, 3), (2, 3, 5), (2, 3, 4, 5), (1, 2, 1, 1), (2, 2, 2, 3, 2)]
@@ -97,12 +106,7 @@ def test_channels_last(engine):
     assert_close({"y": y}, training_oracle, inputs)
 
 
-@pytest.mark.parametrize("dtype", REAL_TYPES)
-@pytest.mark.parametrize("form", ["inverse", "variance"])
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_inference(engine, dtype, form, shape):
-    inputs = inputs_of(shape, dtype)
-
+def inference_graph(inputs, form):
     def make(g, t):
         common = (t["scale"], t["bias"])
         x, mean, deviation = t["x"], t["running_mean"], t["running_var"]
@@ -110,14 +114,28 @@ def test_inference(engine, dtype, form, shape):
             return {"y": g.batchnorm_inference(x, mean, deviation, *common)}
         return {"y": g.batchnorm_inference_variance_ext(x, mean, deviation, *common, t["epsilon"])}
 
-    scalars = {"epsilon": constant(EPSILON)} if form == "variance" else {}
-    op = OpGraph(make, inputs, scalars=scalars)
+    return OpGraph(
+        make, inputs, scalars={"epsilon": constant(EPSILON)} if form == "variance" else {}
+    )
 
-    def oracle(x, scale, bias, running_mean, running_var):
-        inverse = running_var
-        if form == "variance":
-            inverse = 1 / np.sqrt(running_var + x.dtype.type(EPSILON))
-        return {"y": (x - running_mean) * inverse * scale + bias}
+
+def inference_oracle(x, scale, bias, running_mean, running_var, *, form):
+    inverse = running_var
+    if form == "variance":
+        inverse = 1 / np.sqrt(running_var + x.dtype.type(EPSILON))
+    return {"y": (x - running_mean) * inverse * scale + bias}
+
+
+@pytest.mark.parametrize("dtype", REAL_TYPES)
+@pytest.mark.parametrize("form", ["inverse", "variance"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_inference(engine, dtype, form, shape):
+    inputs = inputs_of(shape, dtype)
+
+    op = inference_graph(inputs, form)
+
+    def oracle(**given):
+        return inference_oracle(**given, form=form)
 
     assert_close(op.run(op.build(engine)), oracle, inputs)
 
@@ -177,6 +195,188 @@ def test_backward_by_finite_differences(engine):
         assert (np.abs(got["d" + name] - want) <= bound).all(), name
 
 
+# Ragged tensors: one plan, several layouts of three sequences of at most CAPACITY rows. To the
+# oracle the rows of all of them are one dense tensor (T, H, D), channels H.
+CAPACITY, HEADS, WIDTH = 7, 2, 4
+LAYOUTS = [(3, 0, 5), (0, 0, 7), (1, 6, 2), (0, 1, 0)]
+OFFSETS = [{}, {"unit": 1, "index": "int32"}]
+offset_kinds = pytest.mark.parametrize("offsets", OFFSETS, ids=["elements", "rows"])
+
+
+def ragged_inputs(lens, dtype, *, seed=1, running=True, **offsets):
+    """Of training and inference; per-channel tensors do not depend on the layout."""
+    x = Ragged.random(
+        np.random.default_rng(seed), lens, (HEADS, WIDTH), dtype, max_rows=CAPACITY, **offsets
+    )
+    return {**inputs_of((1, HEADS, 1, 1), dtype, running), "x": x}
+
+
+def as_rows(inputs):
+    """What the oracle takes."""
+    return {
+        name: a.rows[: sum(a.lens)] if isinstance(a, Ragged) else a.reshape(1, HEADS, 1)
+        for name, a in inputs.items()
+    }
+
+
+def results_as_rows(got, ragged, lens):
+    """The same of results, whose rows past the last must be untouched."""
+    total = sum(lens)
+    for name in ragged:
+        assert got[name].shape == (total + SLACK, HEADS, WIDTH)
+        assert (got[name][total:] == got[name].dtype.type(77)).all()
+    return {n: a[:total] if n in ragged else a.reshape(1, HEADS, 1) for n, a in got.items()}
+
+
+@pytest.mark.parametrize("dtype", REAL_TYPES)
+@pytest.mark.parametrize("running", [False, True])
+@offset_kinds
+def test_ragged_training(engine, dtype, running, offsets):
+    op = training_graph(ragged_inputs(LAYOUTS[0], dtype, running=running, **offsets))
+    plan = op.build(engine)
+    for seed, lens in enumerate(LAYOUTS):
+        inputs = ragged_inputs(lens, dtype, seed=seed, running=running, **offsets)
+        got = results_as_rows(op.run(plan, {"x": inputs["x"]}), ["y"], lens)
+        assert_close(got, training_oracle, as_rows(inputs))
+
+
+@pytest.mark.parametrize("dtype", REAL_TYPES)
+@pytest.mark.parametrize("form", ["inverse", "variance"])
+@offset_kinds
+def test_ragged_inference(engine, dtype, form, offsets):
+    op = inference_graph(ragged_inputs(LAYOUTS[0], dtype, **offsets), form)
+    plan = op.build(engine)
+
+    def oracle(**given):
+        return inference_oracle(**given, form=form)
+
+    for seed, lens in enumerate([*LAYOUTS, (0, 0, 0)]):
+        inputs = ragged_inputs(lens, dtype, seed=seed, **offsets)
+        got = results_as_rows(op.run(plan, {"x": inputs["x"]}), ["y"], lens)
+        assert_close(got, oracle, as_rows(inputs))
+
+
+def ragged_gradient_inputs(lens, dtype, seed, **offsets):
+    inputs = ragged_inputs(lens, dtype, seed=seed, running=False, **offsets)
+    rows = {name: a.astype(np.float64) for name, a in as_rows(inputs).items()}
+    trained = training_oracle(**rows)
+    stored = "float64" if dtype == "float64" else "float32"
+    saved = {k: trained[k].astype(stored).reshape(1, HEADS, 1, 1) for k in ("mean", "inverse")}
+    dy = ragged_inputs(lens, dtype, seed=seed + 100, **offsets)["x"]
+    return {"dy": dy, "x": inputs["x"], "scale": inputs["scale"]}, saved
+
+
+@pytest.mark.parametrize("dtype", REAL_TYPES)
+@offset_kinds
+def test_ragged_backward(engine, dtype, offsets):
+    given, saved = ragged_gradient_inputs(LAYOUTS[0], dtype, 0, **offsets)
+    op = backward_graph({**given, **saved})
+    plan = op.build(engine)
+    for seed, lens in enumerate(LAYOUTS):
+        given, saved = ragged_gradient_inputs(lens, dtype, seed, **offsets)
+        got = results_as_rows(op.run(plan, {**given, **saved}), ["dx"], lens)
+        assert_close(got, backward_oracle, as_rows(given), gradient=True)
+
+
+def test_ragged_backward_by_finite_differences(engine):
+    lens = (2, 0, 3)
+    inputs = ragged_inputs(lens, "float64", running=False)
+    dy = ragged_inputs(lens, "float64", seed=2)["x"]
+    forward = training_graph(inputs)
+    plan = forward.build(engine)
+    saved = forward.run(plan)
+    saved.pop("y")
+    backward = backward_graph({"dy": dy, "x": inputs["x"], "scale": inputs["scale"], **saved})
+    got = backward.run(backward.build(engine))
+    for name, value in inputs.items():
+        is_ragged = isinstance(value, Ragged)
+
+        def loss(moved, name=name, is_ragged=is_ragged):
+            given = Ragged(moved, lens, max_rows=CAPACITY) if is_ragged else moved
+            return float(np.sum(dy.rows[:5] * forward.run(plan, {name: given})["y"][:5]))
+
+        at = value.rows[:5] if is_ragged else value
+        want, bound = difference_quotients(loss, at)
+        gradient = got["d" + name][:5] if is_ragged else got["d" + name]
+        assert (np.abs(gradient - want) <= bound).all(), name
+
+
+def test_a_batch_of_nothing_leaves_running_statistics_alone(engine):
+    inputs = ragged_inputs((0, 0, 0), "float32")
+    op = training_graph(inputs)
+    got = op.run(op.build(engine))
+    assert (got["y"] == 77).all()
+    assert np.isnan(got["mean"]).all() and np.isnan(got["inverse"]).all()
+    np.testing.assert_array_equal(got["next_mean"], inputs["running_mean"])
+    np.testing.assert_array_equal(got["next_var"], inputs["running_var"])
+    dense = training_graph(inputs_of((0, HEADS, 3), "float32"))
+    got = dense.run(dense.build(engine))
+    np.testing.assert_array_equal(got["next_mean"], dense.inputs["running_mean"])
+
+
+def test_a_batch_of_nothing_has_no_gradients(engine):
+    saved = {name: np.full((1, HEADS, 1, 1), np.nan, np.float32) for name in ("mean", "inverse")}
+    inputs = ragged_inputs((0, 0, 0), "float32")
+    given = {"dy": inputs["x"], "x": inputs["x"], "scale": inputs["scale"], **saved}
+    op = backward_graph(given)
+    got = op.run(op.build(engine))
+    assert (got["dx"] == 77).all() and (got["dscale"] == 0).all() and (got["dbias"] == 0).all()
+
+
+def graphs_of(x):
+    """Every node that takes a ragged x."""
+    channels = inputs_of((1, HEADS, 1, 1), "float32")
+    gradients = {"dy": x, "x": x, "scale": channels["scale"]}
+    gradients |= {"mean": channels["running_mean"], "inverse": channels["running_var"]}
+    return {
+        "batchnorm": training_graph({**channels, "x": x}),
+        "batchnorm_inference": inference_graph({**channels, "x": x}, "inverse"),
+        "batchnorm_backward": backward_graph(gradients),
+    }
+
+
+@pytest.mark.parametrize("name", ["batchnorm", "batchnorm_inference", "batchnorm_backward"])
+@pytest.mark.parametrize(("offsets", "index"), BAD_OFFSETS)
+def test_bad_offsets_are_named_before_any_write(engine, name, offsets, index):
+    op = graphs_of(Ragged(np.ones((4, HEADS, WIDTH), np.float32), (1, 1)))[name]
+    message = rf"\[{name}\] ragged offset of \w+ 'off': index {index} "
+    op.assert_refused(op.build(engine), message, {"off": np.array(offsets)})
+
+
+@pytest.mark.parametrize("name", ["batchnorm", "batchnorm_inference", "batchnorm_backward"])
+def test_rows_that_disagree_are_named_before_any_write(engine, name):
+    op = graphs_of(Ragged(np.ones((4, HEADS, WIDTH), np.float32), (1, 1)))[name]
+    own = op.graph.tensor(name="own", dim=[3, 1, 1, 1], data_type=rd.DataType.INT32)
+    out = "dx" if name == "batchnorm_backward" else "y"
+    op.outputs[out].set_ragged_offset(own).set_ragged_offset_multiplier(HEADS * WIDTH)
+    op.tables["own"] = own
+    plan = op.build(engine)
+    message = (
+        rf"\[{name}\] ragged offset of {out} 'own': index 2 ends a block of 0 rows, expected 1"
+    )
+    op.assert_refused(plan, message, {"own": np.array([0, 1, 1], np.int32)})
+
+
+def test_all_are_ragged_or_none():
+    x = Ragged(np.zeros((4, HEADS, WIDTH), np.float32), (1, 1), max_rows=2)
+    dense = np.zeros((2, HEADS, 2, WIDTH), np.float32)
+    for name, op in graphs_of(x).items():
+        out = "dx" if name == "batchnorm_backward" else "y"
+        op.outputs[out].set_dim(list(dense.shape)).set_stride([16, 8, 4, 1])
+        message = rf"\[{name}\] {out} '.*' is dense, expected a ragged tensor as x 'x', whose rows"
+        with pytest.raises(rd.InvalidValueError, match=message):
+            op.graph.validate()
+    given = dict(graphs_of(x)["batchnorm_backward"].inputs)
+    with pytest.raises(rd.InvalidValueError, match="dy 'dy' is dense, expected a ragged tensor"):
+        backward_graph({**given, "dy": dense}).graph.validate()
+    with pytest.raises(rd.InvalidValueError, match="dy 'dy' is ragged, expected a dense tensor"):
+        backward_graph({**given, "x": dense}).graph.validate()
+    given = dict(graphs_of(x)["batchnorm"].inputs)
+    scale = Ragged(np.zeros((2, HEADS, 1), np.float32), (1, 1), table="other")
+    with pytest.raises(rd.InvalidValueError, match="scale 'scale' is ragged, expected a dense"):
+        training_graph({**given, "scale": scale}).graph.validate()
+
+
 def test_a_constant_epsilon_and_a_runtime_momentum_do_not_mix(engine):
     inputs = inputs_of((4, 3, 2), "float64")
 
@@ -210,9 +410,6 @@ def test_what_does_not_fit_is_named():
         training_graph(wrong).graph.validate()
     with pytest.raises(rd.InvalidValueError, match="x 'x' has rank 1, expected at least 2"):
         training_graph(inputs_of((4,), "float32")).graph.validate()
-    ragged = {**inputs_of((1, 2, 1, 1), "float32"), "x": Ragged(np.zeros((3, 2, 4), "f"), (1, 2))}
-    with pytest.raises(rd.InvalidValueError, match="x 'x' is ragged, expected a dense tensor"):
-        training_graph(ragged).graph.validate()
 
 
 @pytest.mark.parametrize("left_out", ["running_mean", "running_var", "momentum"])

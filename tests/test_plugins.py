@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import shutil
+import sys
 from pathlib import Path
 
 import fb_builder as fb
@@ -229,7 +231,9 @@ for name in ("fake_1_4_0", "fake_low_priority", "fake_high_priority"):
 
 
 def test_selection_by_priority():
-    chosen = python(PRIORITIES, PYTHONPATH=str(Path(__file__).parent)).split()
+    chosen = python(
+        PRIORITIES, PYTHONPATH=os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    ).split()
     # The first fake states no device, so it is not preferred on the CPU; the second one ranks low.
     assert chosen == [REFERENCE, REFERENCE, "FAKE_HIGH_PRIORITY_ENGINE"]
     load("fake_high_priority")

@@ -5,6 +5,7 @@
 #include "graph_ops.hpp"
 #include "raggeddnn/backend/handle.hpp"
 #include "raggeddnn/backend/selection.hpp"
+#include "raggeddnn/graph/ops/shapes.hpp"
 #include "raggeddnn/plugin/api_version.hpp"
 #include "raggeddnn/schema/blob.hpp"
 #include "raggeddnn/schema/json.hpp"
@@ -35,17 +36,6 @@ namespace {
 using Dims = std::vector<int64_t>;
 using MaybeTensor = std::optional<TensorPtr>;
 
-Dims default_strides(const Dims& dims, bool is_ragged) {
-    Dims strides(dims.size(), 1);
-    for (size_t i = dims.size(); i-- > 1;) {
-        strides[i - 1] = strides[i] * std::max<int64_t>(dims[i], 1);
-    }
-    if (is_ragged && dims.size() == 4) {  // [B, H, S, D] with rows outermost in a batch
-        strides = {dims[2] * dims[1] * dims[3], dims[3], dims[1] * dims[3], 1};
-    }
-    return strides;
-}
-
 TensorPtr tensor_from_scalar(Graph& g, py::object scalar, ScalarType type) {
     TensorAttributes t;
     t.set_compile_time_constant(scalar_from_python(scalar, DataType::NOT_SET, "tensor"));
@@ -58,7 +48,8 @@ TensorPtr tensor_from_keywords(Graph& g, Dims dim, std::optional<Dims> stride, s
                                int64_t alignment, MaybeTensor ragged_offset, int64_t multiplier) {
     TensorAttributes t;
     t.set_name(std::move(name)).set_alignment(alignment);
-    t.set_stride(stride ? std::move(*stride) : default_strides(dim, ragged_offset.has_value()));
+    t.set_stride(stride ? std::move(*stride)
+                        : graph_ops::packed_strides(dim, ragged_offset.has_value()));
     t.set_dim(std::move(dim));
     if (data_type) t.set_data_type(*data_type);
     if (uid) t.set_uid(*uid);

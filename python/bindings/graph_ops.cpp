@@ -68,7 +68,13 @@ void bind_linear(py::class_<Graph>& c) {
             return g.matmul(std::move(a), std::move(b), MatmulAttributes().set_name(name));
         },
         py::arg("a"), py::arg("b"), py::kw_only(), py::arg("name") = "",
-        "a [..., M, K] times b [..., K, N]; returns c [..., M, N]. Leading dims broadcast.");
+        "a [..., M, K] times b [..., K, N]; returns c [..., M, N]. Leading dims broadcast. Of "
+        "ragged "
+        "[B,H,S,D] tensors: c has the rows of a, and is ragged where a is (it shares the offsets "
+        "of "
+        "a unless given its own); the sum goes over the rows of b, beside as many columns of a, "
+        "and "
+        "over no rows gives 0.");
     c.def(
         "reduction",
         [](Graph& g, ReductionMode mode, TensorPtr x, bool is_deterministic, std::string name) {
@@ -79,7 +85,11 @@ void bind_linear(py::class_<Graph>& c) {
         py::arg("mode"), py::arg("x"), py::kw_only(), py::arg("is_deterministic") = false,
         py::arg("name") = "",
         "Reduces x over the dims in which the result has size 1: all of them, unless the result's "
-        "set_dim says otherwise.");
+        "set_dim says otherwise. Of a ragged x [B,H,S,D]: over the rows that the batches have; a "
+        "result that keeps S keeps B and is ragged (it shares the offsets of x unless given its "
+        "own), any other is dense. Where S is 1 a result is dense unless given offsets. Nothing "
+        "gives 0 for sums, norms and AMAX, 1 for products, inf (MIN_OP), -inf (MAX_OP), in integer "
+        "types the limit, and NaN for AVG (0 in integer types).");
 }
 
 void bind_rmsnorm(py::class_<Graph>& c) {
@@ -181,7 +191,9 @@ void bind_batchnorm(py::class_<Graph>& c) {
         "else is [1,C,1,...]. Returns (y, mean, inv_variance, next_running_mean, "
         "next_running_var): inv_variance is 1/sqrt(variance + epsilon), next = (1 - momentum) * "
         "running + momentum * batch, of the variance divided by n - 1; the last two are None "
-        "without running statistics. epsilon, momentum: pass-by-value scalars.");
+        "without running statistics. epsilon, momentum: pass-by-value scalars. x may be ragged "
+        "[B,H,S,D], and y then is: channels are the heads, n counts the rows that the batches "
+        "have. Of no elements: mean and inv_variance are NaN, running statistics stay.");
     c.def(
         "batchnorm_inference",
         [](Graph& g, TensorPtr x, TensorPtr mean, TensorPtr inv_variance, TensorPtr scale,
@@ -193,7 +205,8 @@ void bind_batchnorm(py::class_<Graph>& c) {
         py::arg("x"), py::arg("mean"), py::arg("inv_variance"), py::arg("scale"), py::arg("bias"),
         py::kw_only(), py::arg("name") = "",
         "y = (x - mean) * inv_variance * scale + bias per channel of x [N,C,...]; the others are "
-        "[1,C,1,...]; inv_variance is 1/sqrt(variance + epsilon).");
+        "[1,C,1,...]; inv_variance is 1/sqrt(variance + epsilon). x may be ragged [B,H,S,D], and y "
+        "then is.");
     c.def(
         "batchnorm_inference_variance_ext",
         [](Graph& g, TensorPtr x, TensorPtr mean, TensorPtr variance, TensorPtr scale,
@@ -221,7 +234,8 @@ void bind_batchnorm(py::class_<Graph>& c) {
         py::arg("dy"), py::arg("x"), py::arg("scale"), py::arg("mean"), py::arg("inv_variance"),
         py::arg("peer_stats") = std::vector<TensorPtr>(), py::kw_only(), py::arg("name") = "",
         "Gradients (dx, dscale, dbias) of batchnorm from its mean and inv_variance; dx with dims "
-        "of x [N,C,...], dscale and dbias [1,C,1,...].");
+        "of x [N,C,...], dscale and dbias [1,C,1,...]. x, dy and dx are ragged [B,H,S,D], or none "
+        "is.");
 }
 
 template <class Enum, size_t Count>

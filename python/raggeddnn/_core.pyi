@@ -404,7 +404,7 @@ class Graph:
         TensorAttributes | None,
     ]:
         """
-        Normalizes x [N,C,...] per channel with the batch's own mean and variance; everything else is [1,C,1,...]. Returns (y, mean, inv_variance, next_running_mean, next_running_var): inv_variance is 1/sqrt(variance + epsilon), next = (1 - momentum) * running + momentum * batch, of the variance divided by n - 1; the last two are None without running statistics. epsilon, momentum: pass-by-value scalars.
+        Normalizes x [N,C,...] per channel with the batch's own mean and variance; everything else is [1,C,1,...]. Returns (y, mean, inv_variance, next_running_mean, next_running_var): inv_variance is 1/sqrt(variance + epsilon), next = (1 - momentum) * running + momentum * batch, of the variance divided by n - 1; the last two are None without running statistics. epsilon, momentum: pass-by-value scalars. x may be ragged [B,H,S,D], and y then is: channels are the heads, n counts the rows that the batches have. Of no elements: mean and inv_variance are NaN, running statistics stay.
         """
 
     def batchnorm_backward(
@@ -419,7 +419,7 @@ class Graph:
         name: str = "",
     ) -> tuple[TensorAttributes, TensorAttributes, TensorAttributes]:
         """
-        Gradients (dx, dscale, dbias) of batchnorm from its mean and inv_variance; dx with dims of x [N,C,...], dscale and dbias [1,C,1,...].
+        Gradients (dx, dscale, dbias) of batchnorm from its mean and inv_variance; dx with dims of x [N,C,...], dscale and dbias [1,C,1,...]. x, dy and dx are ragged [B,H,S,D], or none is.
         """
 
     def batchnorm_inference(
@@ -433,7 +433,7 @@ class Graph:
         name: str = "",
     ) -> TensorAttributes:
         """
-        y = (x - mean) * inv_variance * scale + bias per channel of x [N,C,...]; the others are [1,C,1,...]; inv_variance is 1/sqrt(variance + epsilon).
+        y = (x - mean) * inv_variance * scale + bias per channel of x [N,C,...]; the others are [1,C,1,...]; inv_variance is 1/sqrt(variance + epsilon). x may be ragged [B,H,S,D], and y then is.
         """
 
     def batchnorm_inference_variance_ext(
@@ -513,7 +513,7 @@ class Graph:
         self, a: TensorAttributes, b: TensorAttributes, *, name: str = ""
     ) -> TensorAttributes:
         """
-        a [..., M, K] times b [..., K, N]; returns c [..., M, N]. Leading dims broadcast.
+        a [..., M, K] times b [..., K, N]; returns c [..., M, N]. Leading dims broadcast. Of ragged [B,H,S,D] tensors: c has the rows of a, and is ragged where a is (it shares the offsets of a unless given its own); the sum goes over the rows of b, beside as many columns of a, and over no rows gives 0.
         """
 
     def pointwise(
@@ -545,7 +545,7 @@ class Graph:
         name: str = "",
     ) -> TensorAttributes:
         """
-        Reduces x over the dims in which the result has size 1: all of them, unless the result's set_dim says otherwise.
+        Reduces x over the dims in which the result has size 1: all of them, unless the result's set_dim says otherwise. Of a ragged x [B,H,S,D]: over the rows that the batches have; a result that keeps S keeps B and is ragged (it shares the offsets of x unless given its own), any other is dense. Where S is 1 a result is dense unless given offsets. Nothing gives 0 for sums, norms and AMAX, 1 for products, inf (MIN_OP), -inf (MAX_OP), in integer types the limit, and NaN for AVG (0 in integer types).
         """
 
     def rmsnorm(

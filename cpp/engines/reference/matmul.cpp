@@ -1,6 +1,4 @@
 // Matrix product nodes of the reference engine.
-#include <algorithm>
-
 #include "elements.hpp"
 #include "ops.hpp"
 #include "raggeddnn/schema/linear_problems.hpp"
@@ -30,34 +28,43 @@ public:
     const MatmulProblem& problem() const { return problem_; }
 
     void execute(const plugin::ExecuteArgs& args) const override {
-        const Dims& dims = problem_.c.dims;
-        if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return;
-        const bool has_terms = problem_.depth() > 0;
-        const Elements a = find_elements(problem_.a, args.buffers, has_terms);
-        const Elements b = find_elements(problem_.b, args.buffers, has_terms);
-        const Elements c = find_elements(problem_.c, args.buffers);
-        if (is_exact_) {
-            run<Wide>(a, b, c);
-        } else {
-            run<double>(a, b, c);
+        const MatmulProblem& p = problem_;
+        // Rows and terms are counted apart: A and C agree in rows, and B has offsets of its own.
+        const std::vector<Region> rows =
+            regions_of("matmul", p.c.dims, {&p.c, &p.a}, args.buffers, p.is_ragged());
+        const std::vector<Region> terms =
+            regions_of("matmul", p.b.dims, {&p.b}, args.buffers, p.is_ragged());
+        if (!has_elements(rows)) return;
+        const bool has_terms = has_elements(terms);
+        const Elements a = find_elements(p.a, args.buffers, has_terms);
+        const Elements b = find_elements(p.b, args.buffers, has_terms);
+        const Elements c = find_elements(p.c, args.buffers);
+        for (size_t i = 0; i < rows.size(); ++i) {
+            if (is_exact_) {
+                run<Wide>(rows[i], terms[i], a, b, c);
+            } else {
+                run<double>(rows[i], terms[i], a, b, c);
+            }
         }
     }
 
 private:
     // Terms are added in the order of K.
     template <class T>
-    void run(const Elements& a, const Elements& b, const Elements& c) const {
+    void run(const Region& rows, const Region& terms, const Elements& a, const Elements& b,
+             const Elements& c) const {
         const size_t rank = problem_.c.rank();
+        const int64_t depth = terms.dims[rank - 2];
         Dims a_strides = problem_.a.strides;
         Dims b_strides = problem_.b.strides;
         const int64_t a_step = a_strides[rank - 1];
         const int64_t b_step = b_strides[rank - 2];
         a_strides[rank - 1] = 0;  // walked over the elements of c
         b_strides[rank - 2] = 0;
-        walk(problem_.c.dims, {problem_.c.strides, a_strides, b_strides}, {0, 0, 0},
-             [&](const std::vector<int64_t>& at) {
+        walk(rows.dims, {problem_.c.strides, a_strides, b_strides},
+             {rows.bases[0], rows.bases[1], terms.bases[0]}, [&](const std::vector<int64_t>& at) {
                  T sum = 0;
-                 for (int64_t k = 0; k < problem_.depth(); ++k) {
+                 for (int64_t k = 0; k < depth; ++k) {
                      sum += a.get<T>(at[1] + k * a_step) * b.get<T>(at[2] + k * b_step);
                  }
                  c.set(at[0], sum);

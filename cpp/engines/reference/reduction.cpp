@@ -1,7 +1,7 @@
 // Reduction nodes of the reference engine: every result is accumulated in row-major order.
-#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "elements.hpp"
 #include "ops.hpp"
@@ -79,38 +79,48 @@ public:
     const ReductionProblem& problem() const { return problem_; }
 
     void execute(const plugin::ExecuteArgs& args) const override {
-        const Dims& dims = problem_.out.dims;
-        if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return;
-        const Dims& from = problem_.x.dims;
-        const bool has_terms = std::find(from.begin(), from.end(), 0) == from.end();
-        const Elements x = find_elements(problem_.x, args.buffers, has_terms);
-        const Elements out = find_elements(problem_.out, args.buffers);
-        if (is_exact_) {
-            run<Wide>(x, out);
-        } else {
-            run<double>(x, out);
+        const ReductionProblem& p = problem_;
+        const std::vector<Region> terms =
+            regions_of("reduction", p.x.dims, {&p.out, &p.x}, args.buffers);
+        // A result for each region of terms, or one of them all.
+        const bool is_one = p.is_reduced[schema::BATCH_AXIS];
+        std::vector<Region> results = terms;
+        if (is_one) results = {{p.x.dims, {0, 0}, 0}};
+        for (Region& result : results) result.dims = collapsed(result.dims, p.is_reduced);
+        if (!has_elements(results)) return;
+        const Elements x = find_elements(p.x, args.buffers, has_elements(terms));
+        const Elements out = find_elements(p.out, args.buffers);
+        for (size_t i = 0; i < results.size(); ++i) {
+            const std::span<const Region> of_result =
+                is_one ? std::span(terms) : std::span(&terms[i], 1);
+            if (is_exact_) {
+                run<Wide>(results[i], of_result, x, out);
+            } else {
+                run<double>(results[i], of_result, x, out);
+            }
         }
     }
 
 private:
     template <class T>
-    void run(const Elements& x, const Elements& out) const {
-        std::vector<bool> is_reduced;
-        int64_t terms = 1;
-        for (size_t axis = 0; axis < problem_.x.rank(); ++axis) {
-            is_reduced.push_back(problem_.out.dims[axis] == 1);
-            if (is_reduced.back()) terms *= problem_.x.dims[axis];
-        }
-        const Dims inner = collapsed(problem_.x.dims, is_reduced, false);
-        walk(problem_.out.dims, {problem_.out.strides, problem_.x.strides}, {0, 0},
+    void run(const Region& result, std::span<const Region> terms, const Elements& x,
+             const Elements& out) const {
+        const ReductionProblem& p = problem_;
+        // at: the result, and where its terms begin within their region.
+        walk(result.dims, {p.out.strides, p.x.strides}, {result.bases[0], 0},
              [&](const std::vector<int64_t>& at) {
-                 T sum = start_of<T>(problem_.mode);
-                 walk(inner, {problem_.x.strides}, {at[1]}, [&](const std::vector<int64_t>& term) {
-                     sum = combined(problem_.mode, sum, x.get<T>(term[0]));
-                 });
+                 T sum = start_of<T>(p.mode);
+                 int64_t count = 0;
+                 for (const Region& region : terms) {
+                     walk(collapsed(region.dims, p.is_reduced, false), {p.x.strides},
+                          {region.bases[1] + at[1]}, [&](const std::vector<int64_t>& term) {
+                              sum = combined(p.mode, sum, x.get<T>(term[0]));
+                              ++count;
+                          });
+                 }
                  if constexpr (std::is_same_v<T, double>) {
-                     if (problem_.mode == ReductionMode::AVG) sum /= static_cast<double>(terms);
-                     if (problem_.mode == ReductionMode::NORM2) sum = std::sqrt(sum);
+                     if (p.mode == ReductionMode::AVG) sum /= static_cast<double>(count);
+                     if (p.mode == ReductionMode::NORM2) sum = std::sqrt(sum);
                  }
                  out.set(at[0], sum);
              });

@@ -21,11 +21,12 @@ struct Region {
     int64_t batch = 0;           // the first index over axis 0
 };
 
-// `operands` are views of `dims`; scalars and broadcast axes have stride 0. Throws INVALID_VALUE
-// naming tensor, index, what was got and what was expected.
+// `operands` are views of `dims`; scalars and broadcast axes have stride 0. `by_batch`: a region
+// for each batch even where all are dense. Throws INVALID_VALUE naming tensor, index, what was got
+// and what was expected.
 std::vector<Region> regions_of(std::string_view op, const Dims& dims,
                                const std::vector<const schema::Operand*>& operands,
-                               const plugin::Buffers& buffers);
+                               const plugin::Buffers& buffers, bool by_batch = false);
 
 bool has_elements(const std::vector<Region>& regions);
 

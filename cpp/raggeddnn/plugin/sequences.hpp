@@ -5,15 +5,13 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
-#include <limits>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <vector>
 
 #include "raggeddnn/base/error.hpp"
 #include "raggeddnn/plugin/buffers.hpp"
+#include "raggeddnn/plugin/ragged_blocks.hpp"
 #include "raggeddnn/schema/sdpa_backward_problem.hpp"
 
 namespace raggeddnn::plugin {
@@ -54,44 +52,18 @@ inline KeyRange visible_keys(const schema::SdpaProblem& p, const Sequence& s, in
     return range;
 }
 
-// The integers of an offsets or lengths tensor.
-class IndexReader {
-public:
-    IndexReader(const schema::IndexTensor& tensor, const Buffers& buffers)
-        : memory_(tensor.count > 0 ? buffers.find_device_buffer(tensor.uid, tensor.label)
-                                   : nullptr),
-          stride_(tensor.stride),
-          is_wide_(tensor.type == DataType::INT64) {}
-
-    int64_t operator[](int64_t index) const {
-        return is_wide_ ? load<int64_t>(index) : load<int32_t>(index);
-    }
-
-private:
-    template <class T>
-    int64_t load(int64_t index) const {
-        T value;
-        std::memcpy(&value, static_cast<const T*>(memory_) + index * stride_, sizeof(T));
-        return value;
-    }
-
-    const void* memory_;
-    int64_t stride_;
-    bool is_wide_;
-};
-
 class Sequences {
 public:
     // Throws INVALID_VALUE naming tensor, index, what was got and what was expected.
     Sequences(const schema::SdpaProblem& problem, const Buffers& buffers)
         : op_(problem.op), sequences_(static_cast<size_t>(problem.batches())) {
-        for (Sequence& s : sequences_) s.rows_q = s.rows_kv = UNKNOWN;
+        for (Sequence& s : sequences_) s.rows_q = s.rows_kv = UNKNOWN_ROWS;
         place_forward(problem, buffers);
         finish(problem, buffers);
     }
     Sequences(const schema::SdpaBackwardProblem& problem, const Buffers& buffers)
         : op_(problem.op), sequences_(static_cast<size_t>(problem.batches())) {
-        for (Sequence& s : sequences_) s.rows_q = s.rows_kv = UNKNOWN;
+        for (Sequence& s : sequences_) s.rows_q = s.rows_kv = UNKNOWN_ROWS;
         place_forward(problem, buffers);
         place(problem.d_o, buffers, &Sequence::base_d_o, &Sequence::rows_q);
         if (problem.d_stats) {
@@ -109,8 +81,6 @@ public:
     auto end() const { return sequences_.end(); }
 
 private:
-    static constexpr int64_t UNKNOWN = -1;
-
     void place_forward(const schema::SdpaProblem& problem, const Buffers& buffers) {
         place(problem.q, buffers, &Sequence::base_q, &Sequence::rows_q);
         place(problem.o, buffers, &Sequence::base_o, &Sequence::rows_q);
@@ -123,67 +93,18 @@ private:
 
     void finish(const schema::SdpaProblem& problem, const Buffers& buffers) {
         for (Sequence& s : sequences_) {
-            if (s.rows_q == UNKNOWN) s.rows_q = problem.q.max_rows();
-            if (s.rows_kv == UNKNOWN) s.rows_kv = problem.k.max_rows();
+            if (s.rows_q == UNKNOWN_ROWS) s.rows_q = problem.q.max_rows();
+            if (s.rows_kv == UNKNOWN_ROWS) s.rows_kv = problem.k.max_rows();
         }
         limit(problem.seq_len_q, buffers, &Sequence::rows_q, &Sequence::valid_q);
         limit(problem.seq_len_kv, buffers, &Sequence::rows_kv, &Sequence::valid_kv);
     }
 
-    // The base of every batch of one tensor. A ragged tensor also says how many rows each batch
-    // has, in which all ragged tensors of a side must agree; a dense one only has room for
-    // max_rows().
+    // The tensors of a side agree in its rows.
     void place(const schema::TensorGeometry& tensor, const Buffers& buffers,
                int64_t Sequence::* base, int64_t Sequence::* rows) {
-        if (!tensor.ragged) {
-            for (size_t b = 0; b < sequences_.size(); ++b) {
-                sequences_[b].*base = static_cast<int64_t>(b) * tensor.strides[schema::BATCH_AXIS];
-            }
-            return;
-        }
-        const schema::RaggedOffsets& ragged = *tensor.ragged;
-        const IndexReader offsets(ragged.offsets, buffers);
-        if (offsets[0] != 0) refuse(ragged.offsets, 0, offsets[0], "0");
-        const int64_t count = tensor.batches();
-        for (int64_t b = 0; b < count; ++b) {
-            const int64_t block_rows = rows_between(tensor, b, offsets[b], offsets[b + 1]);
-            Sequence& s = sequences_[static_cast<size_t>(b)];
-            if (s.*rows != UNKNOWN && s.*rows != block_rows) {
-                invalid("[", op_, "] ", ragged.offsets.label, ": index ", b + 1,
-                        " ends a block of ", block_rows, " rows, expected ", s.*rows,
-                        " as in the other ragged tensors of its side");
-            }
-            s.*base = offsets[b] * ragged.multiplier;
-            s.*rows = block_rows;
-        }
-    }
-
-    // Rows of the block [begin, end) of batch b, in stored offsets; `begin` was checked before.
-    int64_t rows_between(const schema::TensorGeometry& tensor, int64_t b, int64_t begin,
-                         int64_t end) const {
-        const schema::RaggedOffsets& ragged = *tensor.ragged;
-        if (end < begin) {
-            refuse(ragged.offsets, b + 1, end, message("at least ", begin, ", the offset before"));
-        }
-        // Bytes of the whole buffer must stay within 64 bits too.
-        const auto element_bytes = static_cast<int64_t>((bits_of(tensor.type) + 7) / 8);
-        const int64_t most =
-            std::numeric_limits<int64_t>::max() / element_bytes / ragged.multiplier;
-        if (end > most) refuse(ragged.offsets, b + 1, end, message("at most ", most));
-
-        const int64_t row = tensor.strides[schema::SEQUENCE_AXIS];
-        const int64_t elements = (end - begin) * ragged.multiplier;
-        if (elements % row != 0) {
-            invalid("[", op_, "] ", ragged.offsets.label, ": index ", b + 1, " is ", end,
-                    " and ends a block of ", elements, " elements of ", tensor.label,
-                    ", expected a whole number of rows of ", row);
-        }
-        if (elements / row > tensor.max_rows()) {
-            invalid("[", op_, "] ", ragged.offsets.label, ": index ", b + 1, " is ", end,
-                    " and ends a block of ", elements / row, " rows of ", tensor.label,
-                    ", expected at most ", tensor.max_rows(), " as dims say");
-        }
-        return elements / row;
+        read_blocks(op_, tensor, sequences_.size(), buffers,
+                    [&](size_t b) { return BlockSlot{sequences_[b].*base, sequences_[b].*rows}; });
     }
 
     void limit(const std::optional<schema::IndexTensor>& lengths, const Buffers& buffers,
@@ -198,15 +119,10 @@ private:
             const auto index = static_cast<int64_t>(b);
             s.*valid = values[index];
             if (s.*valid < 0 || s.*valid > s.*rows) {
-                refuse(*lengths, index, s.*valid, message("0 to ", s.*rows, ", the rows it has"));
+                refuse_index(op_, *lengths, index, s.*valid,
+                             message("0 to ", s.*rows, ", the rows it has"));
             }
         }
-    }
-
-    [[noreturn]] void refuse(const schema::IndexTensor& tensor, int64_t index, int64_t got,
-                             const std::string& expected) const {
-        invalid("[", op_, "] ", tensor.label, ": index ", index, " is ", got, ", expected ",
-                expected);
     }
 
     std::string_view op_;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
@@ -44,11 +45,24 @@ inline std::unique_ptr<ITensor> create_tensor_from_attribute(const schema::Tenso
     });
 }
 
-// The offsets that a ragged attribute refers to, as a tensor [B + 1, 1, 1, 1] over host memory.
-inline std::shared_ptr<ITensor> make_shallow_aux(const schema::TensorView& aux, void* data) {
+// The offsets that a ragged attribute refers to, as a packed tensor [B + 1, 1, 1, 1]: over the
+// given host memory, or a copy of it where the offsets do not lie next to each other.
+inline std::shared_ptr<ITensor> make_aux(const schema::TensorView& aux, void* data) {
     std::vector<int64_t> dims = aux.dims();
+    std::vector<int64_t> strides = aux.strides();
     dims.resize(4, 1);  // rank 1 is seen so
-    return make_shallow_itensor(aux.data_type(), data, dims, packed_strides(dims));
+    strides.resize(4, 1);
+    auto given = make_shallow_itensor(aux.data_type(), data, dims, strides);
+    if (given->is_packed()) return given;
+    return with_element_type(aux.data_type(), [&]<class T>(std::type_identity<T>) {
+        auto packed = std::make_shared<Tensor<T>>(dims);
+        auto to = packed->begin();
+        for (const void* from : std::as_const(*given)) {
+            std::memcpy(*to, from, sizeof(T));
+            ++to;
+        }
+        return std::shared_ptr<ITensor>(std::move(packed));
+    });
 }
 
 // Dense or ragged, as the attribute says. Of a ragged one the offsets are those in the variant
@@ -66,7 +80,7 @@ inline std::unique_ptr<ITensor> create_tensor_from_attribute(const schema::Tenso
             invalid("variant pack: no pointer for its ragged offset, ", aux.label(),
                     ", expected one");
         }
-        return create_tensor_from_attribute(attribute, make_shallow_aux(aux, found->second));
+        return create_tensor_from_attribute(attribute, make_aux(aux, found->second));
     } catch (const Exception& e) {
         throw Exception(e.code(), attribute.label() + ": " + e.what());
     }

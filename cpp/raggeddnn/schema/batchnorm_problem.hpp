@@ -1,5 +1,6 @@
 // Batch normalization nodes as plain data. Channels are axis 1 of x [N, C, ...]; whatever is per
-// channel has dims [1, C, 1, ...] and is viewed in the dims of x, with stride 0 elsewhere.
+// channel has dims [1, C, 1, ...] and is viewed in the dims of x, with stride 0 elsewhere. Of a
+// ragged x [B, H, S, D] the channels are the heads, over the rows that the batches have.
 #pragma once
 
 #include <optional>
@@ -7,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "raggeddnn/schema/norm_operands.hpp"
 #include "raggeddnn/schema/operand.hpp"
 
 namespace raggeddnn::schema {
@@ -55,19 +57,9 @@ struct BatchnormBackwardProblem {
 namespace detail {
 
 inline void check_image(const NodeReader& reader, const Operand& x) {
-    reader.check_dense(x);
     reader.check_real(x);
     if (x.rank() < 2) {
         reader.refuse(x.label, " has rank ", x.rank(), ", expected at least 2: [N, C, ...]");
-    }
-}
-
-inline void check_like_image(const NodeReader& reader, const Operand& operand, const Operand& x) {
-    reader.check_dense(operand);
-    reader.check_real(operand);
-    if (operand.dims != x.dims) {
-        reader.refuse(operand.label, " has dims ", list_of(operand.dims), ", expected ",
-                      list_of(x.dims), " as ", x.label);
     }
 }
 
@@ -129,17 +121,13 @@ inline BatchnormProblem read_batchnorm_problem(const GraphView& graph, const Nod
     const NodeReader reader(graph, "batchnorm");
     const auto& a = reader.attributes<BatchnormAttributes>(node);
     BatchnormProblem p;
-    p.x = reader.tensor("x", a.x_tensor_uid());
-    p.scale = reader.tensor("scale", a.scale_tensor_uid());
-    p.bias = reader.tensor("bias", a.bias_tensor_uid());
-    p.epsilon = reader.parameter("epsilon", a.epsilon_tensor_uid());
-    p.y = reader.tensor("y", a.y_tensor_uid());
+    detail::read_forward_operands(reader, a, p);
     p.mean = reader.tensor("mean", a.mean_tensor_uid());
     p.inv_variance = reader.tensor("inv_variance", a.inv_variance_tensor_uid());
     detail::check_image(reader, p.x);
     detail::view_channels(reader, p.scale, p.x);
     detail::view_channels(reader, p.bias, p.x);
-    detail::check_like_image(reader, p.y, p.x);
+    reader.check_like(p.y, p.x);
     reader.check_output(p.y, p.x.dims);
     if (p.mean) detail::view_channels(reader, *p.mean, p.x, true);
     if (p.inv_variance) detail::view_channels(reader, *p.inv_variance, p.x, true);
@@ -161,20 +149,16 @@ namespace detail {
 
 template <class Attributes>
 BatchnormInferenceProblem read_inference(const NodeReader& reader, const Attributes& a,
-                                         Operand deviation, std::optional<Operand> epsilon) {
+                                         Operand deviation) {
     BatchnormInferenceProblem p;
-    p.x = reader.tensor("x", a.x_tensor_uid());
+    read_forward_operands(reader, a, p);
     p.mean = reader.tensor("mean", a.mean_tensor_uid());
     p.deviation = std::move(deviation);
-    p.epsilon = std::move(epsilon);
-    p.scale = reader.tensor("scale", a.scale_tensor_uid());
-    p.bias = reader.tensor("bias", a.bias_tensor_uid());
-    p.y = reader.tensor("y", a.y_tensor_uid());
     check_image(reader, p.x);
     for (Operand* operand : {&p.mean, &p.deviation, &p.scale, &p.bias}) {
         view_channels(reader, *operand, p.x);
     }
-    check_like_image(reader, p.y, p.x);
+    reader.check_like(p.y, p.x);
     reader.check_output(p.y, p.x.dims);
     reader.check_distinct({&p.x, &p.mean, &p.deviation, &p.scale, &p.bias}, {&p.y});
     return p;
@@ -188,12 +172,11 @@ inline BatchnormInferenceProblem read_batchnorm_inference_problem(const GraphVie
     const NodeReader reader(graph, "batchnorm_inference");
     if (const auto* a = node.attributes_as_BatchnormInferenceAttributesVarianceExt()) {
         return detail::read_inference(reader, *a,
-                                      reader.tensor("variance", a->variance_tensor_uid()),
-                                      reader.parameter("epsilon", a->epsilon_tensor_uid()));
+                                      reader.tensor("variance", a->variance_tensor_uid()));
     }
     const auto& a = reader.attributes<BatchnormInferenceAttributes>(node);
-    return detail::read_inference(
-        reader, a, reader.tensor("inv_variance", a.inv_variance_tensor_uid()), std::nullopt);
+    return detail::read_inference(reader, a,
+                                  reader.tensor("inv_variance", a.inv_variance_tensor_uid()));
 }
 
 inline BatchnormBackwardProblem read_batchnorm_backward_problem(const GraphView& graph,
@@ -201,17 +184,12 @@ inline BatchnormBackwardProblem read_batchnorm_backward_problem(const GraphView&
     const NodeReader reader(graph, "batchnorm_backward");
     const auto& a = reader.attributes<BatchnormBackwardAttributes>(node);
     BatchnormBackwardProblem p;
-    p.dy = reader.tensor("dy", a.dy_tensor_uid());
-    p.x = reader.tensor("x", a.x_tensor_uid());
-    p.scale = reader.tensor("scale", a.scale_tensor_uid());
+    detail::read_backward_operands(reader, a, p);
     p.mean = reader.tensor("mean", a.mean_tensor_uid().value_or(0));
     p.inv_variance = reader.tensor("inv_variance", a.inv_variance_tensor_uid().value_or(0));
-    p.dx = reader.tensor("dx", a.dx_tensor_uid());
-    p.dscale = reader.tensor("dscale", a.dscale_tensor_uid());
-    p.dbias = reader.tensor("dbias", a.dbias_tensor_uid());
     detail::check_image(reader, p.x);
-    detail::check_like_image(reader, p.dy, p.x);
-    detail::check_like_image(reader, p.dx, p.x);
+    reader.check_like(p.dy, p.x);
+    reader.check_like(p.dx, p.x);
     reader.check_output(p.dx, p.x.dims);
     for (Operand* operand : {&p.scale, &p.mean, &p.inv_variance}) {
         detail::view_channels(reader, *operand, p.x);

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "raggeddnn/schema/norm_operands.hpp"
 #include "raggeddnn/schema/operand.hpp"
 
 namespace raggeddnn::schema {
@@ -96,15 +97,6 @@ inline void read_scale_like(const NodeReader& reader, Operand& operand, const No
     reader.broadcast(operand, target);
 }
 
-inline void check_rows(const NodeReader& reader, const Operand& operand, const Operand& x) {
-    reader.check_real(operand);
-    if (operand.dims != x.dims) {
-        reader.refuse(operand.label, " has dims ", list_of(operand.dims), ", expected ",
-                      list_of(x.dims), " as ", x.label);
-    }
-    reader.check_raggedness(operand, x);
-}
-
 // Statistics may be dense beside a ragged x.
 inline void read_statistic(const NodeReader& reader, std::optional<Operand>& statistic,
                            const NormAxes& axes, const Operand& x, bool is_output) {
@@ -138,7 +130,7 @@ inline void finish_norm(const NodeReader& reader, NormProblem& p, int64_t traili
     p.axes = read_norm_axes(reader, p.x, p.scale, trailing);
     read_scale_like(reader, p.scale, p.axes, p.x.dims);
     if (p.bias) read_scale_like(reader, *p.bias, p.axes, p.x.dims);
-    check_rows(reader, p.y, p.x);
+    reader.check_like(p.y, p.x);
     reader.check_output(p.y, p.x.dims);
     read_statistic(reader, p.mean, p.axes, p.x, true);
     read_statistic(reader, p.inv_deviation, p.axes, p.x, true);
@@ -155,8 +147,8 @@ inline void finish_norm_backward(const NodeReader& reader, NormBackwardProblem& 
     reader.check_real(p.x);
     p.axes = read_norm_axes(reader, p.x, p.scale, trailing);
     read_scale_like(reader, p.scale, p.axes, p.x.dims);
-    check_rows(reader, p.dy, p.x);
-    check_rows(reader, p.dx, p.x);
+    reader.check_like(p.dy, p.x);
+    reader.check_like(p.dx, p.x);
     reader.check_output(p.dx, p.x.dims);
     read_statistic(reader, p.mean, p.axes, p.x, false);
     read_statistic(reader, p.inv_deviation, p.axes, p.x, false);
@@ -181,11 +173,7 @@ inline NormProblem read_rmsnorm_problem(const GraphView& graph, const Node& node
     const NodeReader reader(graph, "rmsnorm");
     const auto& a = reader.attributes<RMSNormAttributes>(node);
     NormProblem p;
-    p.x = reader.tensor("x", a.x_tensor_uid());
-    p.scale = reader.tensor("scale", a.scale_tensor_uid());
-    p.bias = reader.tensor("bias", a.bias_tensor_uid());
-    p.epsilon = reader.parameter("epsilon", a.epsilon_tensor_uid());
-    p.y = reader.tensor("y", a.y_tensor_uid());
+    detail::read_forward_operands(reader, a, p);
     p.inv_deviation = reader.tensor("inv_rms", a.inv_rms_tensor_uid());
     const bool has = p.inv_deviation.has_value();
     detail::check_phase(reader, a.forward_phase(), has, has, "inv_rms");
@@ -198,11 +186,7 @@ inline NormProblem read_layernorm_problem(const GraphView& graph, const Node& no
     const auto& a = reader.attributes<LayernormAttributes>(node);
     NormProblem p;
     p.has_mean = true;
-    p.x = reader.tensor("x", a.x_tensor_uid());
-    p.scale = reader.tensor("scale", a.scale_tensor_uid());
-    p.bias = reader.tensor("bias", a.bias_tensor_uid());
-    p.epsilon = reader.parameter("epsilon", a.epsilon_tensor_uid());
-    p.y = reader.tensor("y", a.y_tensor_uid());
+    detail::read_forward_operands(reader, a, p);
     p.mean = reader.tensor("mean", a.mean_tensor_uid());
     p.inv_deviation = reader.tensor("inv_variance", a.inv_variance_tensor_uid());
     detail::check_phase(reader, a.forward_phase(), p.mean && p.inv_deviation,
@@ -215,13 +199,8 @@ inline NormBackwardProblem read_rmsnorm_backward_problem(const GraphView& graph,
     const NodeReader reader(graph, "rmsnorm_backward");
     const auto& a = reader.attributes<RMSNormBackwardAttributes>(node);
     NormBackwardProblem p;
-    p.dy = reader.tensor("dy", a.dy_tensor_uid());
-    p.x = reader.tensor("x", a.x_tensor_uid());
-    p.scale = reader.tensor("scale", a.scale_tensor_uid());
+    detail::read_backward_operands(reader, a, p);
     p.inv_deviation = reader.tensor("inv_rms", a.inv_rms_tensor_uid());
-    p.dx = reader.tensor("dx", a.dx_tensor_uid());
-    p.dscale = reader.tensor("dscale", a.dscale_tensor_uid());
-    p.dbias = reader.tensor("dbias", a.dbias_tensor_uid());
     detail::finish_norm_backward(reader, p, 0);
     return p;
 }
@@ -232,9 +211,7 @@ inline NormBackwardProblem read_layernorm_backward_problem(const GraphView& grap
     const auto& a = reader.attributes<LayernormBackwardAttributes>(node);
     NormBackwardProblem p;
     p.has_mean = true;
-    p.dy = reader.tensor("dy", a.dy_tensor_uid());
-    p.x = reader.tensor("x", a.x_tensor_uid());
-    p.scale = reader.tensor("scale", a.scale_tensor_uid());
+    detail::read_backward_operands(reader, a, p);
     p.mean = reader.tensor("mean", a.mean_tensor_uid());
     p.inv_deviation = reader.tensor("inv_variance", a.inv_variance_tensor_uid());
     if (p.mean.has_value() != p.inv_deviation.has_value()) {
@@ -250,9 +227,6 @@ inline NormBackwardProblem read_layernorm_backward_problem(const GraphView& grap
     if (!p.epsilon && !p.mean) {
         reader.is_missing("epsilon", "a scalar: mean and inv_variance are not set either");
     }
-    p.dx = reader.tensor("dx", a.dx_tensor_uid());
-    p.dscale = reader.tensor("dscale", a.dscale_tensor_uid());
-    p.dbias = reader.tensor("dbias", flatbuffers::Optional<int64_t>(a.dbias_tensor_uid()));
     detail::finish_norm_backward(reader, p, a.normalized_dim_count());
     return p;
 }

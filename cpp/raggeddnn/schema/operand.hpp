@@ -166,11 +166,22 @@ public:
     // An output beside a ragged input has its rows, and so its raggedness.
     void check_raggedness(const Operand& output, const Operand& input) const {
         if (input.ragged && !output.ragged) {
-            refuse(output.label, " is dense, expected a ragged tensor as ", input.label);
+            refuse(output.label, " is dense, expected a ragged tensor as ", input.label,
+                   ", whose rows it has");
         }
         if (!input.ragged && output.ragged) {
             refuse(output.label, " is ragged, expected a dense tensor as ", input.label);
         }
+    }
+
+    // Dims, raggedness and a real type as x, element beside element.
+    void check_like(const Operand& operand, const Operand& x) const {
+        check_real(operand);
+        if (operand.dims != x.dims) {
+            refuse(operand.label, " has dims ", list_of(operand.dims), ", expected ",
+                   list_of(x.dims), " as ", x.label);
+        }
+        check_raggedness(operand, x);
     }
 
     [[noreturn]] void is_missing(std::string_view role, std::string_view why) const {

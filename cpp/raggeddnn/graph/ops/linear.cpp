@@ -13,7 +13,8 @@ using Reduction = schema::ReductionAttributesT;
 using graph_ops::InferContext;
 
 void infer_matmul(Matmul& attributes, const InferContext& context) {
-    const std::vector<int64_t>& a = context.tensor(attributes.a_tensor_uid).dims;
+    const schema::TensorAttributesT& of_a = context.tensor(attributes.a_tensor_uid);
+    const std::vector<int64_t>& a = of_a.dims;
     const std::vector<int64_t>& b = context.tensor(attributes.b_tensor_uid).dims;
     std::vector<int64_t> dims;
     if (a.size() >= 2 && b.size() >= 2) {
@@ -25,13 +26,22 @@ void infer_matmul(Matmul& attributes, const InferContext& context) {
     } else {
         dims = graph_ops::broadcast_dims({&a, &b});  // the check names the operand
     }
-    graph_ops::infer_packed(context.tensor(attributes.c_tensor_uid), std::move(dims));
+    schema::TensorAttributesT& c = context.tensor(attributes.c_tensor_uid);
+    if (c.dims.empty()) c.dims = std::move(dims);
+    graph_ops::infer_rows("matmul", c, of_a);
+    graph_ops::infer_packed(c, c.dims);
 }
 
 void infer_reduction(Reduction& attributes, const InferContext& context) {
-    const size_t rank = context.tensor(attributes.in_tensor_uid).dims.size();
-    graph_ops::infer_packed(context.tensor(attributes.out_tensor_uid),
-                            std::vector<int64_t>(rank, 1));
+    const schema::TensorAttributesT& x = context.tensor(attributes.in_tensor_uid);
+    schema::TensorAttributesT& out = context.tensor(attributes.out_tensor_uid);
+    if (out.dims.empty()) out.dims.assign(x.dims.size(), 1);
+    const bool is_rank_4 = out.dims.size() == 4 && x.dims.size() == 4;
+    // A single row may be kept or summed: summed, unless the author gave the result offsets.
+    if (is_rank_4 && out.dims[0] == x.dims[0] && out.dims[2] == x.dims[2] && out.dims[2] != 1) {
+        graph_ops::infer_rows("reduction", out, x);
+    }
+    graph_ops::infer_packed(out, out.dims);
 }
 
 }  // namespace

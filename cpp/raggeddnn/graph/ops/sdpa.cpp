@@ -1,12 +1,12 @@
 #include "raggeddnn/graph/ops/sdpa.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "raggeddnn/graph/graph.hpp"
 #include "raggeddnn/graph/ops/infer.hpp"
 #include "raggeddnn/graph/ops/node_draft.hpp"
+#include "raggeddnn/graph/ops/shapes.hpp"
 
 namespace raggeddnn {
 
@@ -14,33 +14,10 @@ namespace graph_ops {
 
 namespace {
 
-std::vector<int64_t> row_major(const std::vector<int64_t>& dims) {
-    std::vector<int64_t> strides(dims.size(), 1);
-    for (size_t i = dims.size(); i-- > 1;) {
-        strides[i - 1] = strides[i] * std::max<int64_t>(dims[i], 1);
-    }
-    return strides;
-}
-
-// Sequence rows outermost within a batch: the only order that ragged memory allows.
-std::vector<int64_t> token_major(const std::vector<int64_t>& dims) {
-    const int64_t heads = dims[1];
-    const int64_t width = dims[3];
-    return {dims[2] * heads * width, width, heads * width, 1};
-}
-
 void require_rank_4(const schema::TensorAttributesT& tensor, const char* op, const char* role) {
     if (tensor.dims.size() == 4) return;
     invalid("[", op, "] ", role, " '", tensor.name, "' has rank ", tensor.dims.size(),
             ", expected 4: [B, H, S, D]");
-}
-
-void infer_geometry(schema::TensorAttributesT& tensor, std::vector<int64_t> dims) {
-    if (tensor.dims.empty()) tensor.dims = std::move(dims);
-    if (tensor.strides.empty() && tensor.dims.size() == 4) {
-        tensor.strides =
-            tensor.ragged_offset_tensor_uid ? token_major(tensor.dims) : row_major(tensor.dims);
-    }
 }
 
 // Readers differ in what an absent scale means, so it is never left absent. The attribute is a
@@ -71,11 +48,11 @@ void infer_sdpa(schema::SdpaAttributesT& attributes, std::optional<double> scale
     const schema::TensorAttributesT& v = context.tensor(attributes.v_tensor_uid);
     require_rank_4(q, "sdpa", "q");
     require_rank_4(v, "sdpa", "v");
-    infer_geometry(context.tensor(attributes.o_tensor_uid),
-                   {q.dims[0], q.dims[1], q.dims[2], v.dims[3]});
+    infer_packed(context.tensor(attributes.o_tensor_uid),
+                 {q.dims[0], q.dims[1], q.dims[2], v.dims[3]});
     if (attributes.stats_tensor_uid) {
         schema::TensorAttributesT& stats = context.tensor(*attributes.stats_tensor_uid);
-        infer_geometry(stats, {q.dims[0], q.dims[1], q.dims[2], 1});
+        infer_packed(stats, {q.dims[0], q.dims[1], q.dims[2], 1});
     }
     infer_scale(attributes, "sdpa", scale, context);
 }
@@ -91,8 +68,7 @@ void infer_gradient(schema::TensorAttributesT& gradient, const schema::TensorAtt
     }
     const bool is_own = gradient.ragged_offset_tensor_uid.has_value();
     if (is_own || (is_broadcast && !operand.ragged_offset_tensor_uid)) {
-        const bool is_token_major = is_own && gradient.dims.size() == 4;
-        gradient.strides = is_token_major ? token_major(gradient.dims) : row_major(gradient.dims);
+        gradient.strides = packed_strides(gradient.dims, is_own);
         return;
     }
     gradient.strides = operand.strides;
