@@ -304,3 +304,24 @@ def build_container(graph_blob: bytes | None, plan_blob: bytes | None = None) ->
     if plan_blob is not None:
         slots[1] = ("[uint8]", list(plan_blob))
     return build(slots, identifier=b"HDGP")
+
+
+def build_aliased_graph() -> bytes:
+    """50,000 offsets to one tensor of 2,000 dims and strides: a gigabyte, if it were unpacked."""
+    builder = flatbuffers.Builder(1 << 18)
+    builder.StartVector(8, 2000, 8)
+    for _ in range(2000):
+        builder.PrependInt64(1)
+    dims = builder.EndVector()
+    builder.StartObject(5)
+    builder.PrependUOffsetTRelativeSlot(3, dims, 0)
+    builder.PrependUOffsetTRelativeSlot(4, dims, 0)
+    tensor = builder.EndObject()
+    builder.StartVector(4, 50_000, 4)
+    for _ in range(50_000):
+        builder.PrependUOffsetTRelative(tensor)
+    tensors = builder.EndVector()
+    builder.StartObject(5)
+    builder.PrependUOffsetTRelativeSlot(4, tensors, 0)
+    builder.Finish(builder.EndObject())
+    return bytes(builder.Output())

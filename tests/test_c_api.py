@@ -19,6 +19,8 @@ PACKAGE = Path(raggeddnn._core.__file__).parent
 HEADERS = PACKAGE / "include" / "raggeddnn" / "backend"
 COMPILER = os.environ.get("CC", "cc")
 STRICT = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic"]
+if cpp_build.SANITIZE:
+    STRICT += [f"-fsanitize={cpp_build.SANITIZE}", "-fno-sanitize-recover=all", "-g1"]
 PLUGIN = "fake_1_4_0"
 PLUGIN_ENGINE = "RAGGEDDNN_FAKE_ENGINE"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,31 +14,11 @@ import pytest
 # seconds of the processor, and how the refusal reads.
 PROBE = """
 import json, resource, sys, time
-import flatbuffers
+import fb_builder
 import raggeddnn as rd
 
-def aliased():
-    # 50,000 offsets to one tensor of 2,000 dims and strides: a gigabyte, if it were unpacked.
-    builder = flatbuffers.Builder(1 << 18)
-    builder.StartVector(8, 2000, 8)
-    for _ in range(2000):
-        builder.PrependInt64(1)
-    dims = builder.EndVector()
-    builder.StartObject(5)
-    builder.PrependUOffsetTRelativeSlot(3, dims, 0)
-    builder.PrependUOffsetTRelativeSlot(4, dims, 0)
-    tensor = builder.EndObject()
-    builder.StartVector(4, 50_000, 4)
-    for _ in range(50_000):
-        builder.PrependUOffsetTRelative(tensor)
-    tensors = builder.EndVector()
-    builder.StartObject(5)
-    builder.PrependUOffsetTRelativeSlot(4, tensors, 0)
-    builder.Finish(builder.EndObject())
-    return bytes(builder.Output())
-
 INPUTS = {
-    "aliased": aliased,
+    "aliased": fb_builder.build_aliased_graph,
     "deep": lambda: "[" * 10_000_000,
     "empty lists": lambda: "[" + "[]," * 500_000,
     "empty objects": lambda: '{"tensors":[' + "{}," * 500_000,
@@ -89,8 +70,14 @@ def test_a_refusal_is_cheap(
 ) -> None:
     probe = tmp_path / "probe.py"
     probe.write_text(PROBE)
+    paths = [str(Path(__file__).parent), *sys.path]
     done = subprocess.run(
-        [sys.executable, str(probe), name], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, str(probe), name],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
     )
     assert done.returncode == 0, done.stderr
     size, growth, seconds, text = json.loads(done.stdout)

@@ -79,28 +79,15 @@ public:
 
     // A number in any of the three by-value states.
     Operand scalar(std::string_view role, int64_t uid) const {
-        const TensorView view = reader_.find(role, uid);
-        Operand operand = start(role, view);
-        if (!view.is_by_value()) {
-            refuse(operand.label, " is a tensor in device memory, expected a pass-by-value scalar");
-        }
-        const Dims dims = view.dims();
-        if (std::any_of(dims.begin(), dims.end(), [](int64_t dim) { return dim != 1; })) {
-            refuse(operand.label, " has dims ", list_of(dims), ", expected one element");
-        }
+        Operand operand = start(role, reader_.scalar(role, uid));
         operand.is_scalar = true;
         return operand;
     }
 
-    // A scalar whose value is a real parameter of the operation: epsilon, momentum.
+    // A scalar that is a real parameter of the operation: epsilon, momentum.
     Operand parameter(std::string_view role, int64_t uid) const {
-        Operand operand = scalar(role, uid);
-        if (operand.type == raggeddnn::DataType::BOOLEAN ||
-            !(is_real_type(operand.type) || is_integer_type(operand.type))) {
-            refuse(operand.label, " has data type ", to_string(operand.type),
-                   ", expected DOUBLE, FLOAT, HALF, BFLOAT16, INT32 or INT64");
-        }
-        return operand;
+        reader_.validate_scalar_parameter(role, uid);
+        return scalar(role, uid);
     }
 
     // Views an operand as `target`: right-aligned, broadcast axes and scalars with stride 0.

@@ -240,12 +240,6 @@ void read_lengths(SdpaProblem& p, const OperandReader& reader, const Attributes&
     p.seq_len_kv = reader.index_tensor("seq_len_kv", *a.seq_len_kv_tensor_uid(), p.batches());
 }
 
-inline bool is_scale_type(raggeddnn::DataType type) {
-    using raggeddnn::DataType;
-    return type == DataType::DOUBLE || type == DataType::FLOAT || type == DataType::HALF ||
-           type == DataType::BFLOAT16 || type == DataType::INT32 || type == DataType::INT64;
-}
-
 template <class Attributes>
 void read_scale(SdpaProblem& p, const OperandReader& reader, const Attributes& a) {
     const bool has_value = a.attn_scale_value().has_value();
@@ -255,22 +249,11 @@ void read_scale(SdpaProblem& p, const OperandReader& reader, const Attributes& a
                             : 1.0 / std::sqrt(static_cast<double>(p.head_dim()));
         return;
     }
-    const TensorView view = reader.find("attn_scale", *a.scale_tensor_uid());
-    const std::string label = OperandReader::label_of("attn_scale", view);
+    const TensorView view = reader.validate_scalar_parameter("attn_scale", *a.scale_tensor_uid());
     if (has_value) {
-        reader.refuse("attn_scale_value is ", *a.attn_scale_value(), " and ", label,
+        reader.refuse("attn_scale_value is ", *a.attn_scale_value(), " and ",
+                      OperandReader::label_of("attn_scale", view),
                       " is set as well, expected one of them");
-    }
-    const std::vector<int64_t> dims = view.dims();
-    if (std::any_of(dims.begin(), dims.end(), [](int64_t dim) { return dim != 1; })) {
-        reader.refuse(label, " has dims ", list_of(dims), ", expected one element");
-    }
-    if (!view.is_by_value()) {
-        reader.refuse(label, " is a tensor in device memory, expected a pass-by-value scalar");
-    }
-    if (!is_scale_type(view.data_type())) {
-        reader.refuse(label, " has data type ", to_string(view.data_type()),
-                      ", expected DOUBLE, FLOAT, HALF, BFLOAT16, INT32 or INT64");
     }
     p.scale_uid = view.uid();
 }

@@ -4,6 +4,7 @@
 // unknown uids, products beyond 64 bits. All of that ends here, in a sentence.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -139,6 +140,32 @@ public:
         extent.strides = {strides[0], 1, 1, 1};
         check_extent(extent);
         return {g.uid, g.label, g.type, count, strides[0], g.alignment, g.is_virtual};
+    }
+
+    // One number in any of the three by-value states, whatever its type.
+    TensorView scalar(std::string_view role, int64_t uid) const {
+        const TensorView view = find(role, uid);
+        const std::string label = label_of(role, view);
+        if (!view.is_by_value()) {
+            refuse(label, " is a tensor in device memory, expected a pass-by-value scalar");
+        }
+        const std::vector<int64_t> dims = view.dims();
+        if (std::any_of(dims.begin(), dims.end(), [](int64_t dim) { return dim != 1; })) {
+            refuse(label, " has dims ", list_of(dims), ", expected one element");
+        }
+        return view;
+    }
+
+    // A scalar that is a real parameter of the operation: scale, epsilon, momentum.
+    TensorView validate_scalar_parameter(std::string_view role, int64_t uid) const {
+        using raggeddnn::DataType;
+        const TensorView view = scalar(role, uid);
+        for (const DataType type : {DataType::DOUBLE, DataType::FLOAT, DataType::HALF,
+                                    DataType::BFLOAT16, DataType::INT32, DataType::INT64}) {
+            if (view.data_type() == type) return view;
+        }
+        refuse(label_of(role, view), " has data type ", to_string(view.data_type()),
+               ", expected DOUBLE, FLOAT, HALF, BFLOAT16, INT32 or INT64");
     }
 
     // Which tensor a role names. Slots that are not nullable read 0 when nothing was stored.
