@@ -337,3 +337,30 @@ def test_a_dense_output_of_a_ragged_input_is_refused():
     op.outputs["out"].set_dim([2, 2, 2, 4]).set_stride([16, 8, 4, 1])
     with pytest.raises(rd.InvalidValueError, match="is dense, expected a ragged tensor as a"):
         op.graph.validate()
+
+
+def test_a_result_with_offsets_of_its_own_lies_as_ragged_memory_must():
+    g = rd.Graph(io_data_type=rd.DataType.FLOAT)
+    aux = g.tensor(name="aux", dim=[3, 1, 1, 1], data_type=rd.DataType.INT32)
+    y = g.pointwise(rd.PointwiseMode.NEG, g.tensor(name="x", dim=[2, 2, 3, 4]))
+    y.set_output(True).set_ragged_offset(aux)
+    g.validate()
+    assert y.get_stride() == [24, 4, 8, 1]
+
+
+@pytest.mark.parametrize("look", ["validate", "explain"])
+def test_an_inferred_ragged_offset_is_shown_and_follows_later_changes(look):
+    g = rd.Graph(io_data_type=rd.DataType.FLOAT)
+    aux, other = (
+        g.tensor(name=name, dim=[3, 1, 1, 1], data_type=rd.DataType.INT32) for name in ("a", "b")
+    )
+    x = g.tensor(name="x", dim=[2, 2, 3, 4], ragged_offset=aux, ragged_offset_multiplier=2)
+    y = g.pointwise(rd.PointwiseMode.NEG, x).set_output(True)
+    getattr(g, look)()
+    assert (y.get_ragged_offset(), y.get_ragged_offset_multiplier()) == (aux, 2)
+    x.set_ragged_offset(other).set_ragged_offset_multiplier(8)
+    g.validate()
+    assert (y.get_ragged_offset(), y.get_ragged_offset_multiplier()) == (other, 8)
+    y.set_ragged_offset(aux).set_ragged_offset_multiplier(4)  # stated: not inferred over
+    g.validate()
+    assert (y.get_ragged_offset(), y.get_ragged_offset_multiplier()) == (aux, 4)

@@ -76,14 +76,27 @@ DataType Graph::get_compute_data_type() const {
     return schema::from_wire(table_.compute_data_type);
 }
 
-Graph::Geometry Graph::geometry_of(const schema::TensorAttributesT& table) {
-    return {table.dims, table.strides, table.data_type};
+Graph::Geometry Graph::geometry_of(const TensorAttributes& tensor) {
+    const schema::TensorAttributesT& table = tensor.table_;
+    return {table.dims, table.strides, table.data_type, tensor.ragged_offset_,
+            table.ragged_offset_multiplier};
 }
 
-void Graph::set_geometry(schema::TensorAttributesT& table, const Geometry& geometry) {
-    table.dims = geometry.dims;
-    table.strides = geometry.strides;
-    table.data_type = geometry.data_type;
+Graph::Geometry Graph::geometry_of(const schema::TensorAttributesT& lowered) const {
+    TensorPtr aux;
+    for (const TensorPtr& t : tensors_) {
+        if (lowered.ragged_offset_tensor_uid == t->table_.uid) aux = t;
+    }
+    return {lowered.dims, lowered.strides, lowered.data_type, aux,
+            lowered.ragged_offset_multiplier};
+}
+
+void Graph::set_geometry(TensorAttributes& tensor, const Geometry& geometry) {
+    tensor.table_.dims = geometry.dims;
+    tensor.table_.strides = geometry.strides;
+    tensor.table_.data_type = geometry.data_type;
+    tensor.table_.ragged_offset_multiplier = geometry.ragged_offset_multiplier;
+    tensor.ragged_offset_ = geometry.ragged_offset;
 }
 
 TensorPtr Graph::tensor(const TensorAttributes& attributes) {
@@ -174,21 +187,24 @@ void Graph::infer(schema::GraphT& lowered) const {
 
 void Graph::show_inferred(const schema::GraphT& lowered) {
     for (size_t i = 0; i < tensors_.size(); ++i) {
-        schema::TensorAttributesT& shown = tensors_[i]->table_;
-        const schema::TensorAttributesT& table = *lowered.tensors[i];
-        inferred_.push_back({tensors_[i], geometry_of(shown), geometry_of(table)});
-        set_geometry(shown, geometry_of(table));
+        const Geometry after = geometry_of(*lowered.tensors[i]);
+        inferred_.push_back({tensors_[i], geometry_of(*tensors_[i]), after});
+        set_geometry(*tensors_[i], after);
     }
 }
 
 void Graph::forget_inferred() {
-    for (const Inferred& i : inferred_) {
+    for (const auto& [tensor, before, after] : inferred_) {
         // What its author has set since then stays.
-        Geometry now = geometry_of(i.tensor->table_);
-        if (now.dims == i.after.dims) now.dims = i.before.dims;
-        if (now.strides == i.after.strides) now.strides = i.before.strides;
-        if (now.data_type == i.after.data_type) now.data_type = i.before.data_type;
-        set_geometry(i.tensor->table_, now);
+        Geometry now = geometry_of(*tensor);
+        if (now.dims == after.dims) now.dims = before.dims;
+        if (now.strides == after.strides) now.strides = before.strides;
+        if (now.data_type == after.data_type) now.data_type = before.data_type;
+        if (now.ragged_offset == after.ragged_offset) now.ragged_offset = before.ragged_offset;
+        if (now.ragged_offset_multiplier == after.ragged_offset_multiplier) {
+            now.ragged_offset_multiplier = before.ragged_offset_multiplier;
+        }
+        set_geometry(*tensor, now);
     }
     inferred_.clear();
 }

@@ -200,18 +200,22 @@ private:
     // Shows a received graph through tensors().
     void adopt(const schema::Graph& received);
 
+    // What may be left out of a tensor.
     struct Geometry {
         std::vector<int64_t> dims;
         std::vector<int64_t> strides;
         schema::DataType data_type;
+        TensorPtr ragged_offset;
+        int64_t ragged_offset_multiplier;
     };
     struct Inferred {
         TensorPtr tensor;
         Geometry before;
         Geometry after;
     };
-    static Geometry geometry_of(const schema::TensorAttributesT& table);
-    static void set_geometry(schema::TensorAttributesT& table, const Geometry& geometry);
+    static Geometry geometry_of(const TensorAttributes& tensor);
+    Geometry geometry_of(const schema::TensorAttributesT& lowered) const;
+    static void set_geometry(TensorAttributes& tensor, const Geometry& geometry);
 
     schema::GraphT table_;  // name, types, flags; tensors and nodes are added by lower()
     std::vector<TensorPtr> tensors_;

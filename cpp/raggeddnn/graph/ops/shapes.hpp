@@ -65,7 +65,9 @@ inline void infer_like(schema::TensorAttributesT& output, const schema::TensorAt
             output.ragged_offset_tensor_uid = like.ragged_offset_tensor_uid;
             output.ragged_offset_multiplier = like.ragged_offset_multiplier;
         }
-        if (may_write) output.strides = like.strides;
+        // Ragged memory allows one order only, which a dense tensor's strides need not have.
+        const bool is_alike = like.ragged_offset_tensor_uid || !output.ragged_offset_tensor_uid;
+        if (may_write && is_alike) output.strides = like.strides;
     }
     infer_packed(output, output.dims);
 }
