@@ -9,9 +9,11 @@ import subprocess
 import sys
 import zlib
 
+import fb_builder as fb
 import numpy as np
 import pytest
 import raggeddnn as rd
+from raggeddnn import diagram
 from raggeddnn.bench import PRESETS, Measurement, preset_named
 from raggeddnn.bench.layouts import make_layouts
 from raggeddnn.bench.presets import docstring_lengths
@@ -252,13 +254,41 @@ def test_inspect_prints_tensors_and_nodes(capsys, tmp_path, kind):
     file = serialized(tmp_path, kind)
     status, out, _ = run(capsys, "inspect", str(file))
     assert status == 0
-    for text in ("graph", "Sdpa", "inputs", "outputs", "right_bound=0", "by value, runtime"):
+    for text in ("graph", "node 0: Sdpa", "─ q ", "─ o ", "right_bound=0", "by value, runtime"):
         assert text in out
     q_line = next(line for line in out.splitlines() if " q " in line and "ragged by" in line)
     assert "[2, 2, 3, 16]" in q_line and "offset_q x 32" in q_line
     status, out, _ = run(capsys, "inspect", "--json", str(file))
     document = json.loads(out)
     assert status == 0 and {tensor["name"] for tensor in document["graph"]["tensors"]} >= {"q", "o"}
+
+
+@pytest.mark.parametrize("kind", ["graph", "plan"])
+def test_inspect_draws(capsys, tmp_path, kind):
+    file = serialized(tmp_path, kind)
+    data = file.read_bytes()
+    _, plain, _ = run(capsys, "inspect", str(file))
+    _, _, *drawing = diagram.to_text(data).splitlines()  # after the graph's name and types
+    assert "\n".join(drawing) in plain
+    for form, draw in (("mermaid", diagram.to_mermaid), ("svg", diagram.to_svg)):
+        status, out, _ = run(capsys, "inspect", f"--{form}", str(file))
+        assert status == 0 and out == draw(data) + "\n"
+
+
+@pytest.mark.parametrize("form", ["--mermaid", "--svg"])
+def test_inspect_draws_no_plan_without_a_graph(capsys, tmp_path, form):
+    file = tmp_path / "plan"
+    file.write_bytes(fb.build_plan())
+    assert run(capsys, "inspect", str(file))[0] == 0
+    status, out, err = run(capsys, "inspect", form, str(file))
+    assert status == 2 and out == "" and "a plan without a graph" in err and form in err
+
+
+@pytest.mark.parametrize("forms", [("--json", "--svg"), ("--svg", "--mermaid")])
+def test_inspect_prints_one_form(capsys, tmp_path, forms):
+    with pytest.raises(SystemExit, match="2"):
+        main(["inspect", *forms, str(serialized(tmp_path, "graph"))])
+    assert "not allowed with" in capsys.readouterr().err
 
 
 def test_inspect_refuses_what_it_cannot_read(capsys, tmp_path):

@@ -291,8 +291,8 @@ REFUSED = {  # a, b, what is done to c, and the message
         ROWS,
         np.zeros((4, 3), F),
         None,
-        "[matmul] 'matmul::c' has rows of 6 elements and cannot share the ragged offset of 'a', which "
-        "counts rows of 8 in units of 1, expected a ragged offset of its own",
+        "[matmul] 'matmul::c' has rows of 6 elements and cannot share the ragged offset of 'a', "
+        "which counts rows of 8 in units of 1, expected a ragged offset of its own",
     ),
     "rank": (
         np.zeros((1, 2, 2, 2, 2), F),

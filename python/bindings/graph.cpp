@@ -1,6 +1,9 @@
 // Graph: cuDNN-frontend's Python calls.
 #include "raggeddnn/graph/graph.hpp"
 
+#include <algorithm>
+#include <array>
+
 #include "arrays.hpp"
 #include "graph_ops.hpp"
 #include "raggeddnn/backend/handle.hpp"
@@ -119,6 +122,29 @@ void bind_construction(py::class_<Graph>& c) {
         "runtime scalar.");
 }
 
+// Drawings are made in Python; imported when one is asked for, as it imports this module.
+std::string render(const py::object& graph, const std::string& format) {
+    static const std::array<std::string_view, 3> formats = {"text", "mermaid", "svg"};
+    if (std::find(formats.begin(), formats.end(), format) == formats.end()) {
+        invalid("render got the format '", format, "', expected 'text', 'mermaid' or 'svg'");
+    }
+    const py::module_ diagram = py::module_::import("raggeddnn.diagram");
+    return diagram.attr(("to_" + format).c_str())(graph).cast<std::string>();
+}
+
+void bind_diagrams(py::class_<Graph>& c) {
+    c.def("draft_json", &Graph::draft_json,
+          "JSON with hipDNN's keys of the graph as it stands, unchecked. The graph is not changed: "
+          "uids that it lacks, and what can be inferred, are in the text only. Raises "
+          "InvalidValueError for two tensors with one uid and for an offset of another graph.");
+    c.def("render", &render, py::arg("format") = "text",
+          "A drawing of the graph as it stands, as 'text', 'mermaid' or 'svg' (raggeddnn.diagram). "
+          "The graph is not changed. Raises InvalidValueError for another format.");
+    c.def(
+        "_repr_svg_", [](const py::object& graph) { return render(graph, "svg"); },
+        "The drawing that notebooks show.");
+}
+
 void bind_use(py::class_<Graph>& c) {
     c.def(
         "validate", [](Graph& g) { raise_if_bad(g.validate()); },
@@ -180,6 +206,7 @@ void bind_graph(py::module_& m) {
     bind_graph_ops(c);
     bind_graph_sdpa(c);
     bind_use(c);
+    bind_diagrams(c);
 }
 
 }  // namespace raggeddnn::python

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from . import tensor, varlen
+from . import diagram, tensor, varlen
 from ._core import (
     K_GRAPH_READER_VERSION,
     DataType,
@@ -45,6 +45,7 @@ __all__ = [
     "Verdict",
     "__version__",
     "add_plugin_path",
+    "diagram",
     "engines",
     "tensor",
     "varlen",

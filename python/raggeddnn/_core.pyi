@@ -384,6 +384,11 @@ class Graph:
         intermediate_data_type: DataType = DataType.FLOAT,
         compute_data_type: DataType = DataType.FLOAT,
     ) -> None: ...
+    def _repr_svg_(self) -> str:
+        """
+        The drawing that notebooks show.
+        """
+
     def batchnorm(
         self,
         x: TensorAttributes,
@@ -460,6 +465,11 @@ class Graph:
     ) -> ExecutionPlan:
         """
         Validates, chooses an engine (by name: 'reference', 'cpu', 'hip', or any plugin's), and returns the plan. The graph is final from then on. Raises NotSupportedError when no engine can run it.
+        """
+
+    def draft_json(self) -> str:
+        """
+        JSON with hipDNN's keys of the graph as it stands, unchecked. The graph is not changed: uids that it lacks, and what can be inferred, are in the text only. Raises InvalidValueError for two tensors with one uid and for an offset of another graph.
         """
 
     def execute(
@@ -546,6 +556,11 @@ class Graph:
     ) -> TensorAttributes:
         """
         Reduces x over the dims in which the result has size 1: all of them, unless the result's set_dim says otherwise. Of a ragged x [B,H,S,D]: over the rows that the batches have; a result that keeps S keeps B and is ragged (it shares the offsets of x unless given its own), any other is dense. Where S is 1 a result is dense unless given offsets. Nothing gives 0 for sums, norms and AMAX, 1 for products, inf (MIN_OP), -inf (MAX_OP), in integer types the limit, and NaN for AVG (0 in integer types).
+        """
+
+    def render(self, format: str = "text") -> str:
+        """
+        A drawing of the graph as it stands, as 'text', 'mermaid' or 'svg' (raggeddnn.diagram). The graph is not changed. Raises InvalidValueError for another format.
         """
 
     def rmsnorm(

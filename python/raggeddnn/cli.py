@@ -138,6 +138,7 @@ def _is_json(data: bytes) -> bool:
 
 def _inspect(args: argparse.Namespace) -> int:
     from ._core import describe_blob
+    from .diagram import to_mermaid, to_svg
 
     try:
         data = Path(args.file).read_bytes()
@@ -153,10 +154,16 @@ def _inspect(args: argparse.Namespace) -> int:
             ) from error
         raise _UsageError(f"{args.file}: {error}") from error
     document = json.loads(text)
-    if args.json:
+    draw = {"mermaid": to_mermaid, "svg": to_svg}.get(args.form)
+    if args.form == "json":
         print(json.dumps(document, indent=2))
-    else:
+    elif draw is None:
         print(describe(document))
+    else:
+        try:
+            print(draw(document))
+        except rd.InvalidValueError as error:
+            raise _UsageError(f"--{args.form} {args.file}: {error}") from error
     return 0
 
 
@@ -205,7 +212,13 @@ def build_parser() -> argparse.ArgumentParser:
     about = "print a serialized graph, plan or container"
     inspect = commands.add_parser("inspect", help=about, description=about)
     inspect.add_argument("file", metavar="FILE")
-    inspect.add_argument("--json", action="store_true", help="as JSON")
+    forms = inspect.add_mutually_exclusive_group()
+    for form, words in (
+        ("json", "as JSON"),
+        ("mermaid", "the graph as a Mermaid flowchart"),
+        ("svg", "the graph as an SVG drawing"),
+    ):
+        forms.add_argument(f"--{form}", action="store_const", const=form, dest="form", help=words)
     inspect.set_defaults(run=_inspect)
     return parser
 

@@ -9,6 +9,7 @@
 #include "raggeddnn/schema/blob.hpp"
 #include "raggeddnn/schema/data_type_map.hpp"
 #include "raggeddnn/schema/graph_view.hpp"
+#include "raggeddnn/schema/json.hpp"
 #include "raggeddnn/schema/tensor_geometry.hpp"
 
 namespace raggeddnn {
@@ -118,36 +119,24 @@ bool Graph::contains(const TensorPtr& tensor) const {
 
 void Graph::add_node(OpNode node) { nodes_.push_back(std::move(node)); }
 
-void Graph::assign_uids() {
+Graph::Uids Graph::choose_uids() const {
+    Uids uids;
     std::unordered_set<int64_t> taken;
     for (const TensorPtr& t : tensors_) {
-        if (t->has_uid_ && !taken.insert(t->table_.uid).second) {
+        if (!t->has_uid_) continue;
+        if (!taken.insert(t->table_.uid).second) {
             invalid("graph '", table_.name, "': uid ", t->table_.uid, " of ", t->label(),
                     " is taken by another tensor, expected unique uids");
         }
+        uids[t.get()] = t->table_.uid;
     }
     int64_t next = 1;
     for (const TensorPtr& t : tensors_) {
         if (t->has_uid_) continue;
         while (!taken.insert(next).second) ++next;
-        t->table_.uid = next;
-        t->has_uid_ = true;
+        uids[t.get()] = next;
     }
-    for (const TensorPtr& t : tensors_) {
-        const TensorPtr& aux = t->ragged_offset_;
-        if (!aux) {
-            t->table_.ragged_offset_tensor_uid = flatbuffers::nullopt;
-            continue;
-        }
-        if (std::find(tensors_.begin(), tensors_.end(), aux) == tensors_.end()) {
-            invalid(t->label(), " has the ragged offset ", aux->label(),
-                    ", which is not in this graph, expected a result of graph.tensor");
-        }
-        t->table_.ragged_offset_tensor_uid = aux->table_.uid;
-    }
-    for (OpNode& node : nodes_) {
-        for (const TensorUse& use : node.uses) use.bind(node.table, use.tensor->table_.uid);
-    }
+    return uids;
 }
 
 namespace {
@@ -160,6 +149,38 @@ void fill_data_types(schema::GraphT& lowered) {
 }
 
 }  // namespace
+
+schema::GraphT Graph::tables(const Uids& uids) const {
+    schema::GraphT lowered = table_;
+    std::unordered_map<const TensorAttributes*, Geometry> stated;
+    for (const Inferred& i : inferred_) stated.emplace(i.tensor.get(), authored(i));
+    for (const TensorPtr& t : tensors_) {
+        const auto found = stated.find(t.get());
+        const Geometry geometry = found == stated.end() ? geometry_of(*t) : found->second;
+        auto copy = std::make_unique<schema::TensorAttributesT>(t->table_);
+        copy->uid = uids.at(t.get());
+        copy->dims = geometry.dims;
+        copy->strides = geometry.strides;
+        copy->data_type = geometry.data_type;
+        copy->ragged_offset_multiplier = geometry.ragged_offset_multiplier;
+        copy->ragged_offset_tensor_uid = flatbuffers::nullopt;
+        if (const TensorPtr& aux = geometry.ragged_offset) {
+            if (!uids.contains(aux.get())) {
+                invalid(t->label(), " has the ragged offset ", aux->label(),
+                        ", which is not in this graph, expected a result of graph.tensor");
+            }
+            copy->ragged_offset_tensor_uid = uids.at(aux.get());
+        }
+        lowered.tensors.push_back(std::move(copy));
+    }
+    for (const OpNode& node : nodes_) {
+        auto copy = std::make_unique<schema::NodeT>(node.table);
+        for (const TensorUse& use : node.uses) use.bind(*copy, uids.at(use.tensor.get()));
+        lowered.nodes.push_back(std::move(copy));
+    }
+    fill_data_types(lowered);
+    return lowered;
+}
 
 void Graph::infer(schema::GraphT& lowered) const {
     const auto find = [&lowered](int64_t uid) -> schema::TensorAttributesT* {
@@ -193,19 +214,22 @@ void Graph::show_inferred(const schema::GraphT& lowered) {
     }
 }
 
-void Graph::forget_inferred() {
-    for (const auto& [tensor, before, after] : inferred_) {
-        // What its author has set since then stays.
-        Geometry now = geometry_of(*tensor);
-        if (now.dims == after.dims) now.dims = before.dims;
-        if (now.strides == after.strides) now.strides = before.strides;
-        if (now.data_type == after.data_type) now.data_type = before.data_type;
-        if (now.ragged_offset == after.ragged_offset) now.ragged_offset = before.ragged_offset;
-        if (now.ragged_offset_multiplier == after.ragged_offset_multiplier) {
-            now.ragged_offset_multiplier = before.ragged_offset_multiplier;
-        }
-        set_geometry(*tensor, now);
+Graph::Geometry Graph::authored(const Inferred& inferred) {
+    const auto& [tensor, before, after] = inferred;
+    // What was set since then stays.
+    Geometry now = geometry_of(*tensor);
+    if (now.dims == after.dims) now.dims = before.dims;
+    if (now.strides == after.strides) now.strides = before.strides;
+    if (now.data_type == after.data_type) now.data_type = before.data_type;
+    if (now.ragged_offset == after.ragged_offset) now.ragged_offset = before.ragged_offset;
+    if (now.ragged_offset_multiplier == after.ragged_offset_multiplier) {
+        now.ragged_offset_multiplier = before.ragged_offset_multiplier;
     }
+    return now;
+}
+
+void Graph::forget_inferred() {
+    for (const Inferred& i : inferred_) set_geometry(*i.tensor, authored(i));
     inferred_.clear();
 }
 
@@ -271,15 +295,12 @@ schema::GraphT Graph::lower() {
              "' has no operations, expected at least one");
     }
     forget_inferred();
-    assign_uids();
-    schema::GraphT lowered = table_;
+    const Uids uids = choose_uids();
     for (const TensorPtr& t : tensors_) {
-        lowered.tensors.push_back(std::make_unique<schema::TensorAttributesT>(t->table_));
+        t->table_.uid = uids.at(t.get());
+        t->has_uid_ = true;
     }
-    for (const OpNode& node : nodes_) {
-        lowered.nodes.push_back(std::make_unique<schema::NodeT>(node.table));
-    }
-    fill_data_types(lowered);
+    schema::GraphT lowered = tables(uids);
     infer(lowered);
     show_inferred(lowered);
     check_tensors();
@@ -288,6 +309,16 @@ schema::GraphT Graph::lower() {
     builder.Finish(schema::CreateGraph(builder, &lowered));
     check_nodes(schema::GraphView(builder.GetBufferPointer(), builder.GetSize()));
     return lowered;
+}
+
+std::string Graph::draft_json() const {
+    if (blob_) return schema::graph_to_json(blob_->graph());
+    schema::GraphT draft = tables(choose_uids());
+    // What does not fit is for validate to say; the draft shows what is known so far.
+    static_cast<void>(as_error([&] { infer(draft); }));
+    flatbuffers::FlatBufferBuilder builder;
+    builder.Finish(schema::CreateGraph(builder, &draft));
+    return schema::graph_to_json(*flatbuffers::GetRoot<schema::Graph>(builder.GetBufferPointer()));
 }
 
 Error Graph::validate() {

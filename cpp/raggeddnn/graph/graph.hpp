@@ -159,6 +159,11 @@ public:
     // first; throws raggeddnn::Exception.
     schema::GraphT lower();
 
+    // JSON with hipDNN's keys of the graph as it stands, for people to look at. Nothing is checked
+    // and the graph stays as it is: missing uids, and what can be inferred so far, are in the text
+    // only. Throws for two tensors with one uid and for an offset of another graph.
+    std::string draft_json() const;
+
     // ---- defined in the backend ----
     // Validates, asks the engines, and keeps the plan of the best one. The graph is final from then
     // on.
@@ -190,7 +195,12 @@ public:
 private:
     // The final form as it would be now.
     std::shared_ptr<const schema::GraphBlob> preview();
-    void assign_uids();
+    using Uids = std::unordered_map<const TensorAttributes*, int64_t>;
+    // The uids that were given, and the lowest free ones for the rest; throws for a duplicate.
+    Uids choose_uids() const;
+    // Tensors and nodes with these uids, without what was inferred, and with the types of the graph
+    // where a tensor has none.
+    schema::GraphT tables(const Uids& uids) const;
     void infer(schema::GraphT& lowered) const;
     // Puts what was inferred into the tensors that their author holds, until the next time.
     void show_inferred(const schema::GraphT& lowered);
@@ -213,6 +223,8 @@ private:
         Geometry before;
         Geometry after;
     };
+    // What the author of a tensor has set, now or before its rest was inferred.
+    static Geometry authored(const Inferred& inferred);
     static Geometry geometry_of(const TensorAttributes& tensor);
     Geometry geometry_of(const schema::TensorAttributesT& lowered) const;
     static void set_geometry(TensorAttributes& tensor, const Geometry& geometry);
