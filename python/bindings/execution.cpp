@@ -189,6 +189,15 @@ void bind_execution(py::module_& m) {
         .def_property_readonly("device", &ExecutionPlan::device)
         .def_property_readonly("workspace_size", &ExecutionPlan::workspace_size, "In bytes.")
         .def(
+            "explain_kernel",
+            [](const ExecutionPlan& plan) { return to_text(plan.explain_kernel()); },
+            "Which kernels run, their tile sizes, and why these: a line for each node, as the "
+            "engine tells it.")
+        .def("__repr__",
+             [](const ExecutionPlan& plan) {
+                 return to_text("<ExecutionPlan " + plan.describe() + ">");
+             })
+        .def(
             "execute", &execute_plan, py::arg("variant_pack"), py::arg("workspace") = py::none(),
             py::arg("stream") = py::none(), py::arg("overrides") = py::none(),
             "Runs the plan. variant_pack: {tensor or uid: array, int pointer, or, for a runtime "

@@ -248,6 +248,7 @@ class ExecutionPlan:
         A plan from bytes of serialize, or from a bare plan. Raises NotSupportedError with the reason for another engine version, architecture or device.
         """
 
+    def __repr__(self) -> str: ...
     def execute(
         self,
         variant_pack: dict[typing.Any, typing.Any],
@@ -257,6 +258,11 @@ class ExecutionPlan:
     ) -> None:
         """
         Runs the plan. variant_pack: {tensor or uid: array, int pointer, or, for a runtime scalar, a number}. Raises InvalidValueError before anything is written when a buffer, an offset or a length is wrong. overrides: {tensor or uid: (dims, strides)}, for a graph with overridable shapes.
+        """
+
+    def explain_kernel(self) -> str:
+        """
+        Which kernels run, their tile sizes, and why these: a line for each node, as the engine tells it.
         """
 
     def serialize(self) -> bytes:

@@ -18,10 +18,10 @@ std::string name_of(schema::NodeAttributes type) {
     return name.empty() ? "an operation of unknown type" : name;
 }
 
-BuiltNode build_node(const GraphView& graph, size_t index) {
+const Op& op_of(const GraphView& graph, size_t index) {
     const schema::Node& node = graph.node(index);
     for (const Op& op : OPS) {
-        if (op.type == node.attributes_type()) return op.build(graph, node);
+        if (op.type == node.attributes_type()) return op;
     }
     std::string known;
     for (const Op& op : OPS) known += (known.empty() ? "" : ", ") + name_of(op.type);
@@ -63,7 +63,9 @@ GraphPlan::GraphPlan(const GraphView& graph) {
     std::vector<BuiltNode> nodes;
     for (size_t i = 0; i < graph.node_count(); ++i) {
         check_compute_type(graph, i);
-        nodes.push_back(build_node(graph, i));
+        const Op& op = op_of(graph, i);
+        nodes.push_back(op.build(graph, graph.node(i)));
+        kernels_ += message(i == 0 ? "" : "\n", name_of(op.type), ": ", op.kernel);
     }
     sort_nodes(graph, std::move(nodes));
     if (!virtual_uids_.empty()) graph_bytes_.assign(graph.bytes().begin(), graph.bytes().end());

@@ -37,23 +37,30 @@ BuiltNode build_batchnorm_backward(const plugin::GraphView& graph, const schema:
 struct Op {
     schema::NodeAttributes type;
     NodeBuilder build;
+    const char* kernel;  // how it is computed, for people
 };
+
+inline constexpr const char* ROW_BY_ROW =
+    "one query row at a time over its visible keys, sums in double, no tiles";
+inline constexpr const char* PLAIN_LOOPS =
+    "plain loops, sums in double (in 128 bits between integers), no tiles";
 
 // A row per operation.
 inline constexpr Op OPS[] = {
-    {schema::NodeAttributes::SdpaAttributes, build_sdpa_forward},
-    {schema::NodeAttributes::SdpaBackwardAttributes, build_sdpa_backward},
-    {schema::NodeAttributes::PointwiseAttributes, build_pointwise},
-    {schema::NodeAttributes::MatmulAttributes, build_matmul},
-    {schema::NodeAttributes::ReductionAttributes, build_reduction},
-    {schema::NodeAttributes::RMSNormAttributes, build_rmsnorm},
-    {schema::NodeAttributes::RMSNormBackwardAttributes, build_rmsnorm_backward},
-    {schema::NodeAttributes::LayernormAttributes, build_layernorm},
-    {schema::NodeAttributes::LayernormBackwardAttributes, build_layernorm_backward},
-    {schema::NodeAttributes::BatchnormAttributes, build_batchnorm},
-    {schema::NodeAttributes::BatchnormBackwardAttributes, build_batchnorm_backward},
-    {schema::NodeAttributes::BatchnormInferenceAttributes, build_batchnorm_inference},
-    {schema::NodeAttributes::BatchnormInferenceAttributesVarianceExt, build_batchnorm_inference},
+    {schema::NodeAttributes::SdpaAttributes, build_sdpa_forward, ROW_BY_ROW},
+    {schema::NodeAttributes::SdpaBackwardAttributes, build_sdpa_backward, ROW_BY_ROW},
+    {schema::NodeAttributes::PointwiseAttributes, build_pointwise, PLAIN_LOOPS},
+    {schema::NodeAttributes::MatmulAttributes, build_matmul, PLAIN_LOOPS},
+    {schema::NodeAttributes::ReductionAttributes, build_reduction, PLAIN_LOOPS},
+    {schema::NodeAttributes::RMSNormAttributes, build_rmsnorm, PLAIN_LOOPS},
+    {schema::NodeAttributes::RMSNormBackwardAttributes, build_rmsnorm_backward, PLAIN_LOOPS},
+    {schema::NodeAttributes::LayernormAttributes, build_layernorm, PLAIN_LOOPS},
+    {schema::NodeAttributes::LayernormBackwardAttributes, build_layernorm_backward, PLAIN_LOOPS},
+    {schema::NodeAttributes::BatchnormAttributes, build_batchnorm, PLAIN_LOOPS},
+    {schema::NodeAttributes::BatchnormBackwardAttributes, build_batchnorm_backward, PLAIN_LOOPS},
+    {schema::NodeAttributes::BatchnormInferenceAttributes, build_batchnorm_inference, PLAIN_LOOPS},
+    {schema::NodeAttributes::BatchnormInferenceAttributesVarianceExt, build_batchnorm_inference,
+     PLAIN_LOOPS},
 };
 
 }  // namespace raggeddnn::reference

@@ -339,6 +339,7 @@ void ExecutionPlan::execute(hipdnnHandle& handle, std::span<const Binding> pack,
                 "not enable overridable shapes");
     }
     check(pack, overrides);
+    if (log_level() >= LogLevel::INFO) log(LogLevel::INFO, "execute: ", describe());
     DeviceBuffers buffers(pack.size() + defaults_.size());
     for (const Binding& b : pack) buffers.add(b.uid, b.ptr);
     for (const backend::RuntimeDefault& d : defaults_) {

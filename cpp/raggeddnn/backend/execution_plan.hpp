@@ -63,6 +63,10 @@ public:
     int64_t engine_id() const { return engine_.info.id; }
     const std::string& device() const { return device_; }
     size_t workspace_size() const { return workspace_size_; }  // bytes
+    // Which kernels run, their tile sizes, and why these, as the engine tells it.
+    std::string explain_kernel() const;
+    // One line: operations with the dims of their tensors, engine, kernels.
+    std::string describe() const;
     // Null for a plan that was deserialized without its graph.
     const schema::GraphBlob* graph() const { return graph_.get(); }
     bool is_override_shape_enabled() const { return is_override_shape_enabled_; }

@@ -87,6 +87,7 @@ void PluginLibrary::resolve(void* library) {
         f.create_from_serialized = nullptr;
     }
     find_symbol(library, "raggeddnnEnginePluginGetEngineTraits", f.get_engine_traits);
+    find_symbol(library, "raggeddnnEnginePluginExplainKernel", f.explain_kernel);
 }
 
 std::string PluginLibrary::last_error() const {

@@ -55,6 +55,7 @@ struct PluginFunctions {
     decltype(&hipdnnEnginePluginCreateExecutionContextFromSerialized) create_from_serialized =
         nullptr;
     decltype(&raggeddnnEnginePluginGetEngineTraits) get_engine_traits = nullptr;  // optional
+    decltype(&raggeddnnEnginePluginExplainKernel) explain_kernel = nullptr;       // optional
 };
 
 class PluginLibrary {

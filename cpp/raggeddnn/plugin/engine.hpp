@@ -71,6 +71,8 @@ class Plan {
 public:
     virtual ~Plan() = default;
     virtual size_t workspace_size() const { return 0; }  // bytes
+    // Which kernels it runs, their tile sizes, and why these; for people.
+    virtual std::string explain_kernel() const { return {}; }
     virtual void execute(const ExecuteArgs& args) const = 0;
     // For graphs with overridable shapes, which an engine that does not override this must refuse.
     virtual void execute_with_overrides(const ExecuteArgs&,

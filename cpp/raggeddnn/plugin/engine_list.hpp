@@ -17,6 +17,7 @@ struct hipdnnEnginePluginHandle {
 
 struct hipdnnEnginePluginExecutionContext {
     std::unique_ptr<raggeddnn::plugin::Plan> plan;
+    std::string kernel;  // the plan's explanation
     // What the plan was built from, to build it again elsewhere.
     std::vector<uint8_t> engine_config;
     std::vector<uint8_t> graph;
@@ -154,8 +155,10 @@ public:
             fail(ErrorCode::NOT_SUPPORTED, engine.name(), ": ", *reason);
         }
         check_knobs(engine, config);
+        std::unique_ptr<Plan> plan = engine.build(graph, config);
+        std::string kernel = plan->explain_kernel();
         return std::make_unique<Context>(
-            Context{engine.build(graph, config), copy(config_bytes), copy(graph_bytes)});
+            Context{std::move(plan), std::move(kernel), copy(config_bytes), copy(graph_bytes)});
     }
 
     std::vector<uint8_t> save(int64_t id, const Context& context, const char* version) const {

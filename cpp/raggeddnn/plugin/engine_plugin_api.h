@@ -176,7 +176,7 @@ HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnEnginePluginCreateExecutionConte
     hipdnnEnginePluginHandle_t handle, const hipdnnPluginConstData_t* data,
     hipdnnEnginePluginExecutionContext_t* context);
 
-/* ---- one optional symbol of ours ---- */
+/* ---- optional symbols of ours ---- */
 
 /* What hipDNN's ABI does not say of an engine. Strings live as long as the plugin is loaded. */
 typedef struct {
@@ -189,6 +189,12 @@ typedef struct {
 
 HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t
 raggeddnnEnginePluginGetEngineTraits(int64_t engine_id, raggeddnnEngineTraits_t* traits);
+
+/* Which kernels a context runs, their tile sizes, and why these; for people. `text` lives as long
+ * as the context. */
+HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t
+raggeddnnEnginePluginExplainKernel(hipdnnEnginePluginHandle_t handle,
+                                   hipdnnEnginePluginExecutionContext_t context, const char** text);
 
 #ifdef __cplusplus
 }

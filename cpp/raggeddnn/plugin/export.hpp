@@ -240,4 +240,14 @@ hipdnnPluginStatus_t raggeddnnEnginePluginGetEngineTraits(int64_t engine_id,
     return this_plugin().engines.traits(engine_id, traits);
 }
 
+hipdnnPluginStatus_t raggeddnnEnginePluginExplainKernel(
+    hipdnnEnginePluginHandle_t handle, hipdnnEnginePluginExecutionContext_t context,
+    const char** text) {
+    RAGGEDDNN_PLUGIN_NOT_NULL(handle);
+    RAGGEDDNN_PLUGIN_NOT_NULL(context);
+    RAGGEDDNN_PLUGIN_NOT_NULL(text);
+    *text = context->kernel.c_str();
+    return HIPDNN_PLUGIN_STATUS_SUCCESS;
+}
+
 }  // extern "C"
