@@ -12,6 +12,7 @@ import raggeddnn as rd
 import raggeddnn.varlen
 from raggeddnn.testing.checks import is_reference
 from raggeddnn.testing.graphs import SdpaGraph
+from raggeddnn.testing.op_graphs import OpGraph
 
 
 def _host_engines() -> list[str]:
@@ -29,14 +30,14 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def build(engine: str) -> Callable[[SdpaGraph], rd.ExecutionPlan]:
+def build(engine: str) -> Callable[[SdpaGraph | OpGraph], rd.ExecutionPlan]:
     """Build a graph's plan with ``engine``; a refusal skips, but the reference engine refuses
     nothing.
     """
 
-    def build_plan(sdpa: SdpaGraph) -> rd.ExecutionPlan:
+    def build_plan(graph: SdpaGraph | OpGraph) -> rd.ExecutionPlan:
         try:
-            return sdpa.build(engine)
+            return graph.build(engine)
         except rd.NotSupportedError as refusal:
             if is_reference(engine):
                 raise

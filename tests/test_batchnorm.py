@@ -5,97 +5,47 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import raggeddnn as rd
-from op_graphs import (
-    BAD_OFFSETS,
+from op_refusals import BAD_OFFSETS, assert_refused
+from raggeddnn.testing.batchnorm import (
+    EPSILON,
+    MOMENTUM,
+    backward_graph,
+    backward_oracle,
+    constant,
+    inference_graph,
+    inference_oracle,
+    inputs_of,
+    training_graph,
+    training_oracle,
+)
+from raggeddnn.testing.op_graphs import (
     REAL_TYPES,
     SLACK,
-    OpGraph,
     Ragged,
     assert_close,
     difference_quotients,
     random_array,
 )
 
-EPSILON, MOMENTUM = 0.0078125, 0.125
 SHAPES = [(4, 3), (2, 3, 5), (2, 3, 4, 5), (1, 2, 1, 1), (2, 2, 2, 3, 2)]
 RUNNING = ("running_mean", "running_var")
-
-
-def constant(value):
-    return lambda g: g.tensor(value, rd.ScalarType.COMPILE_TIME_CONST)
-
-
-def per_channel(x):
-    return tuple(i for i in range(x.ndim) if i != 1)
-
-
-def training_oracle(x, scale, bias, running_mean=None, running_var=None):
-    axes = per_channel(x)
-    mean = np.mean(x, axis=axes, keepdims=True)
-    variance = np.mean((x - mean) ** 2, axis=axes, keepdims=True)
-    inverse = 1 / np.sqrt(variance + x.dtype.type(EPSILON))
-    result = {"y": (x - mean) * inverse * scale + bias, "mean": mean, "inverse": inverse}
-    if running_mean is not None:
-        n = x.size // x.shape[1]
-        m = x.dtype.type(MOMENTUM)
-        unbiased = variance * x.dtype.type(n / max(n - 1, 1))
-        result["next_mean"] = (1 - m) * running_mean + m * mean
-        result["next_var"] = (1 - m) * running_var + m * unbiased
-    return result
-
-
-def training_graph(inputs, epsilon=None, momentum=None):
-    def make(g, t):
-        running = "running_mean" in t
-        results = g.batchnorm(
-            t["x"],
-            t["scale"],
-            t["bias"],
-            t.get("running_mean"),
-            t.get("running_var"),
-            t["epsilon"],
-            t["momentum"] if running else None,
-        )
-        names = ("y", "mean", "inverse", "next_mean", "next_var")
-        found = dict(zip(names, results, strict=True))
-        assert (found["next_mean"] is not None) == running
-        return {name: tensor for name, tensor in found.items() if tensor is not None}
-
-    scalars = {"epsilon": epsilon or constant(EPSILON)}
-    if "running_mean" in inputs:
-        scalars["momentum"] = momentum or constant(MOMENTUM)
-    return OpGraph(make, inputs, scalars=scalars)
-
-
-def inputs_of(shape, dtype, running=True):
-    rng = np.random.default_rng(1)
-    channels = tuple(n if i == 1 else 1 for i, n in enumerate(shape))
-    inputs = {
-        "x": random_array(rng, shape, dtype),
-        "scale": random_array(rng, channels, dtype),
-        "bias": random_array(rng, channels, dtype),
-    }
-    if running:
-        inputs["running_mean"] = random_array(rng, channels, dtype)
-        inputs["running_var"] = np.abs(random_array(rng, channels, dtype))
-    return inputs
 
 
 @pytest.mark.parametrize("dtype", REAL_TYPES)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("running", [False, True])
-def test_training(engine, dtype, shape, running):
+def test_training(build, dtype, shape, running):
     inputs = inputs_of(shape, dtype, running)
     op = training_graph(inputs)
-    got = op.run(op.build(engine))
+    got = op.run(build(op))
     assert_close(got, training_oracle, inputs)
 
 
-def test_channels_last(engine):
+def test_channels_last(build):
     inputs = inputs_of((2, 3, 4, 5), "float32")
     inputs["x"] = np.ascontiguousarray(inputs["x"].transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
     op = training_graph(inputs)
-    plan = op.build(engine)
+    plan = build(op)
     assert op.outputs["y"].get_stride() == op.tensors["x"].get_stride()
     pack = {op.tensors[n]: a for n, a in inputs.items()}
     y = np.empty_like(inputs["x"])
@@ -106,63 +56,18 @@ def test_channels_last(engine):
     assert_close({"y": y}, training_oracle, inputs)
 
 
-def inference_graph(inputs, form):
-    def make(g, t):
-        common = (t["scale"], t["bias"])
-        x, mean, deviation = t["x"], t["running_mean"], t["running_var"]
-        if form == "inverse":
-            return {"y": g.batchnorm_inference(x, mean, deviation, *common)}
-        return {"y": g.batchnorm_inference_variance_ext(x, mean, deviation, *common, t["epsilon"])}
-
-    return OpGraph(
-        make, inputs, scalars={"epsilon": constant(EPSILON)} if form == "variance" else {}
-    )
-
-
-def inference_oracle(x, scale, bias, running_mean, running_var, *, form):
-    inverse = running_var
-    if form == "variance":
-        inverse = 1 / np.sqrt(running_var + x.dtype.type(EPSILON))
-    return {"y": (x - running_mean) * inverse * scale + bias}
-
-
 @pytest.mark.parametrize("dtype", REAL_TYPES)
 @pytest.mark.parametrize("form", ["inverse", "variance"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_inference(engine, dtype, form, shape):
+def test_inference(build, dtype, form, shape):
     inputs = inputs_of(shape, dtype)
-
     op = inference_graph(inputs, form)
-
-    def oracle(**given):
-        return inference_oracle(**given, form=form)
-
-    assert_close(op.run(op.build(engine)), oracle, inputs)
-
-
-def backward_oracle(dy, x, scale):
-    axes = per_channel(x)
-    trained = training_oracle(x, scale, scale)
-    n = (x - trained["mean"]) * trained["inverse"]
-    dbias = np.sum(dy, axis=axes, keepdims=True)
-    dscale = np.sum(dy * n, axis=axes, keepdims=True)
-    count = x.dtype.type(x.size // x.shape[1])
-    dx = scale * trained["inverse"] * (dy - dbias / count - n * dscale / count)
-    return {"dx": dx, "dscale": dscale, "dbias": dbias}
-
-
-def backward_graph(inputs):
-    def make(g, t):
-        names = ("dx", "dscale", "dbias")
-        results = g.batchnorm_backward(t["dy"], t["x"], t["scale"], t["mean"], t["inverse"])
-        return dict(zip(names, results, strict=True))
-
-    return OpGraph(make, inputs)
+    assert_close(op.run(build(op)), inference_oracle(form), inputs)
 
 
 @pytest.mark.parametrize("dtype", REAL_TYPES)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_backward(engine, dtype, shape):
+def test_backward(build, dtype, shape):
     inputs = inputs_of(shape, dtype, running=False)
     given = {
         "dy": random_array(np.random.default_rng(2), shape, dtype),
@@ -174,19 +79,19 @@ def test_backward(engine, dtype, shape):
     stored = "float64" if dtype == "float64" else "float32"
     saved = {k: trained[k].astype(stored) for k in ("mean", "inverse")}
     op = backward_graph({**given, **saved})
-    assert_close(op.run(op.build(engine)), backward_oracle, given, gradient=True)
+    assert_close(op.run(build(op)), backward_oracle, given, gradient=True)
 
 
-def test_backward_by_finite_differences(engine):
+def test_backward_by_finite_differences(build):
     inputs = inputs_of((3, 2, 2), "float64", running=False)
     dy = np.random.default_rng(3).standard_normal((3, 2, 2))
     forward = training_graph(inputs)
-    plan = forward.build(engine)
+    plan = build(forward)
     saved = forward.run(plan)
     saved.pop("y")
     given = {"dy": dy, "x": inputs["x"], "scale": inputs["scale"], **saved}
     backward = backward_graph(given)
-    got = backward.run(backward.build(engine))
+    got = backward.run(build(backward))
     for name in inputs:
         want, bound = difference_quotients(
             lambda v, name=name: float(np.sum(dy * forward.run(plan, {name: v})["y"])),
@@ -231,9 +136,9 @@ def results_as_rows(got, ragged, lens):
 @pytest.mark.parametrize("dtype", REAL_TYPES)
 @pytest.mark.parametrize("running", [False, True])
 @offset_kinds
-def test_ragged_training(engine, dtype, running, offsets):
+def test_ragged_training(build, dtype, running, offsets):
     op = training_graph(ragged_inputs(LAYOUTS[0], dtype, running=running, **offsets))
-    plan = op.build(engine)
+    plan = build(op)
     for seed, lens in enumerate(LAYOUTS):
         inputs = ragged_inputs(lens, dtype, seed=seed, running=running, **offsets)
         got = results_as_rows(op.run(plan, {"x": inputs["x"]}), ["y"], lens)
@@ -243,17 +148,13 @@ def test_ragged_training(engine, dtype, running, offsets):
 @pytest.mark.parametrize("dtype", REAL_TYPES)
 @pytest.mark.parametrize("form", ["inverse", "variance"])
 @offset_kinds
-def test_ragged_inference(engine, dtype, form, offsets):
+def test_ragged_inference(build, dtype, form, offsets):
     op = inference_graph(ragged_inputs(LAYOUTS[0], dtype, **offsets), form)
-    plan = op.build(engine)
-
-    def oracle(**given):
-        return inference_oracle(**given, form=form)
-
+    plan = build(op)
     for seed, lens in enumerate([*LAYOUTS, (0, 0, 0)]):
         inputs = ragged_inputs(lens, dtype, seed=seed, **offsets)
         got = results_as_rows(op.run(plan, {"x": inputs["x"]}), ["y"], lens)
-        assert_close(got, oracle, as_rows(inputs))
+        assert_close(got, inference_oracle(form), as_rows(inputs))
 
 
 def ragged_gradient_inputs(lens, dtype, seed, **offsets):
@@ -268,26 +169,26 @@ def ragged_gradient_inputs(lens, dtype, seed, **offsets):
 
 @pytest.mark.parametrize("dtype", REAL_TYPES)
 @offset_kinds
-def test_ragged_backward(engine, dtype, offsets):
+def test_ragged_backward(build, dtype, offsets):
     given, saved = ragged_gradient_inputs(LAYOUTS[0], dtype, 0, **offsets)
     op = backward_graph({**given, **saved})
-    plan = op.build(engine)
+    plan = build(op)
     for seed, lens in enumerate(LAYOUTS):
         given, saved = ragged_gradient_inputs(lens, dtype, seed, **offsets)
         got = results_as_rows(op.run(plan, {**given, **saved}), ["dx"], lens)
         assert_close(got, backward_oracle, as_rows(given), gradient=True)
 
 
-def test_ragged_backward_by_finite_differences(engine):
+def test_ragged_backward_by_finite_differences(build):
     lens = (2, 0, 3)
     inputs = ragged_inputs(lens, "float64", running=False)
     dy = ragged_inputs(lens, "float64", seed=2)["x"]
     forward = training_graph(inputs)
-    plan = forward.build(engine)
+    plan = build(forward)
     saved = forward.run(plan)
     saved.pop("y")
     backward = backward_graph({"dy": dy, "x": inputs["x"], "scale": inputs["scale"], **saved})
-    got = backward.run(backward.build(engine))
+    got = backward.run(build(backward))
     for name, value in inputs.items():
         is_ragged = isinstance(value, Ragged)
 
@@ -301,25 +202,25 @@ def test_ragged_backward_by_finite_differences(engine):
         assert (np.abs(gradient - want) <= bound).all(), name
 
 
-def test_a_batch_of_nothing_leaves_running_statistics_alone(engine):
+def test_a_batch_of_nothing_leaves_running_statistics_alone(build):
     inputs = ragged_inputs((0, 0, 0), "float32")
     op = training_graph(inputs)
-    got = op.run(op.build(engine))
+    got = op.run(build(op))
     assert (got["y"] == 77).all()
     assert np.isnan(got["mean"]).all() and np.isnan(got["inverse"]).all()
     np.testing.assert_array_equal(got["next_mean"], inputs["running_mean"])
     np.testing.assert_array_equal(got["next_var"], inputs["running_var"])
     dense = training_graph(inputs_of((0, HEADS, 3), "float32"))
-    got = dense.run(dense.build(engine))
+    got = dense.run(build(dense))
     np.testing.assert_array_equal(got["next_mean"], dense.inputs["running_mean"])
 
 
-def test_a_batch_of_nothing_has_no_gradients(engine):
+def test_a_batch_of_nothing_has_no_gradients(build):
     saved = {name: np.full((1, HEADS, 1, 1), np.nan, np.float32) for name in ("mean", "inverse")}
     inputs = ragged_inputs((0, 0, 0), "float32")
     given = {"dy": inputs["x"], "x": inputs["x"], "scale": inputs["scale"], **saved}
     op = backward_graph(given)
-    got = op.run(op.build(engine))
+    got = op.run(build(op))
     assert (got["dx"] == 77).all() and (got["dscale"] == 0).all() and (got["dbias"] == 0).all()
 
 
@@ -337,24 +238,24 @@ def graphs_of(x):
 
 @pytest.mark.parametrize("name", ["batchnorm", "batchnorm_inference", "batchnorm_backward"])
 @pytest.mark.parametrize(("offsets", "index"), BAD_OFFSETS)
-def test_bad_offsets_are_named_before_any_write(engine, name, offsets, index):
+def test_bad_offsets_are_named_before_any_write(build, name, offsets, index):
     op = graphs_of(Ragged(np.ones((4, HEADS, WIDTH), np.float32), (1, 1)))[name]
     message = rf"\[{name}\] ragged offset of \w+ 'off': index {index} "
-    op.assert_refused(op.build(engine), message, {"off": np.array(offsets)})
+    assert_refused(op, build(op), message, {"off": np.array(offsets)})
 
 
 @pytest.mark.parametrize("name", ["batchnorm", "batchnorm_inference", "batchnorm_backward"])
-def test_rows_that_disagree_are_named_before_any_write(engine, name):
+def test_rows_that_disagree_are_named_before_any_write(build, name):
     op = graphs_of(Ragged(np.ones((4, HEADS, WIDTH), np.float32), (1, 1)))[name]
     own = op.graph.tensor(name="own", dim=[3, 1, 1, 1], data_type=rd.DataType.INT32)
     out = "dx" if name == "batchnorm_backward" else "y"
     op.outputs[out].set_ragged_offset(own).set_ragged_offset_multiplier(HEADS * WIDTH)
     op.tables["own"] = own
-    plan = op.build(engine)
+    plan = build(op)
     message = (
         rf"\[{name}\] ragged offset of {out} 'own': index 2 ends a block of 0 rows, expected 1"
     )
-    op.assert_refused(plan, message, {"own": np.array([0, 1, 1], np.int32)})
+    assert_refused(op, plan, message, {"own": np.array([0, 1, 1], np.int32)})
 
 
 def test_all_are_ragged_or_none():
@@ -377,7 +278,7 @@ def test_all_are_ragged_or_none():
         training_graph({**given, "scale": scale}).graph.validate()
 
 
-def test_a_constant_epsilon_and_a_runtime_momentum_do_not_mix(engine):
+def test_a_constant_epsilon_and_a_runtime_momentum_do_not_mix(build):
     inputs = inputs_of((4, 3, 2), "float64")
 
     def runtime(g):
@@ -385,7 +286,7 @@ def test_a_constant_epsilon_and_a_runtime_momentum_do_not_mix(engine):
         return g.tensor(t.set_as_runtime_parameter())
 
     op = training_graph(inputs, momentum=runtime)
-    plan = op.build(engine)
+    plan = build(op)
     assert_close(op.run(plan, values={"momentum": MOMENTUM}), training_oracle, inputs)
     trained = training_oracle(**inputs)
     for momentum in (0.0, 1.0, 4096.0):

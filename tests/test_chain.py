@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import raggeddnn as rd
-from op_graphs import SLACK, assert_close
 from raggeddnn.testing.checks import assert_same_bits, is_reference
+from raggeddnn.testing.op_graphs import SLACK, assert_close
 
 HEADS, WIDTH, CAPACITY, BATCH = 2, 4, 12, 3
 EPSILON = 0.0078125

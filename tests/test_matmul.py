@@ -7,8 +7,10 @@ import re
 import numpy as np
 import pytest
 import raggeddnn as rd
-from op_graphs import (
-    BAD_OFFSETS,
+from op_refusals import BAD_OFFSETS, assert_refused
+from raggeddnn.testing.checks import assert_same_bits
+from raggeddnn.testing.linear import matmul_graph, matmul_oracle
+from raggeddnn.testing.op_graphs import (
     REAL_TYPES,
     SLACK,
     OpGraph,
@@ -17,7 +19,6 @@ from op_graphs import (
     difference_quotients,
     random_array,
 )
-from raggeddnn.testing.checks import assert_same_bits
 
 SHAPES = [
     ((3, 5), (5, 4)),
@@ -30,48 +31,44 @@ SHAPES = [
 ]
 
 
-def matmul_graph(a, b, **types):
-    return OpGraph(lambda g, t: {"c": g.matmul(t["a"], t["b"])}, {"a": a, "b": b}, types)
-
-
 @pytest.mark.parametrize("dtype", REAL_TYPES)
 @pytest.mark.parametrize(("shape_a", "shape_b"), SHAPES, ids=str)
-def test_products(engine, dtype, shape_a, shape_b):
+def test_products(build, dtype, shape_a, shape_b):
     rng = np.random.default_rng(1)
     a, b = random_array(rng, shape_a, dtype), random_array(rng, shape_b, dtype)
     op = matmul_graph(a, b)
-    got = op.run(op.build(engine))
-    assert_close(got, lambda a, b: {"c": np.matmul(a, b)}, {"a": a, "b": b})
+    got = op.run(build(op))
+    assert_close(got, matmul_oracle, {"a": a, "b": b})
 
 
-def test_transposed_operands(engine):
+def test_transposed_operands(build):
     rng = np.random.default_rng(2)
     a = random_array(rng, (2, 5, 3), "float32").transpose(0, 2, 1)
     b = random_array(rng, (2, 4, 5), "float32").transpose(0, 2, 1)
     op = matmul_graph(a, b)
-    got = op.run(op.build(engine))
-    assert_close(got, lambda a, b: {"c": np.matmul(a, b)}, {"a": a, "b": b})
+    got = op.run(build(op))
+    assert_close(got, matmul_oracle, {"a": a, "b": b})
 
 
-def test_integers_are_exact(engine):
+def test_integers_are_exact(build):
     rng = np.random.default_rng(3)
     a = rng.integers(-128, 128, (3, 40)).astype(np.int8)
     b = rng.integers(-128, 128, (40, 2)).astype(np.int8)
     op = matmul_graph(a, b, c="int32")
     want = a.astype(int) @ b.astype(int)
-    np.testing.assert_array_equal(op.run(op.build(engine))["c"], want)
+    np.testing.assert_array_equal(op.run(build(op))["c"], want)
 
 
-def test_the_transposed_products_are_the_gradients(engine):
+def test_the_transposed_products_are_the_gradients(build):
     rng = np.random.default_rng(4)
     a, b, dc = (rng.standard_normal(s) for s in ((2, 3), (3, 4), (2, 4)))
     forward = matmul_graph(a, b)
-    plan = forward.build(engine)
+    plan = build(forward)
     backward = OpGraph(
         lambda g, t: {"da": g.matmul(t["dc"], t["bt"]), "db": g.matmul(t["at"], t["dc"])},
         {"dc": dc, "bt": b.T, "at": a.T},
     )
-    got = backward.run(backward.build(engine))
+    got = backward.run(build(backward))
     for name, at in (("a", a), ("b", b)):
         want, bound = difference_quotients(
             lambda v, name=name: float(np.sum(dc * forward.run(plan, {name: v})["c"])), at
@@ -100,10 +97,6 @@ LAYOUTS = [(3, 0, 5), (0, 0, 7), (1, 6, 2), (0, 0, 0)]
 OFFSETS = [{}, {"unit": 1, "index": "int32"}]
 
 
-def product(a, b):
-    return {"c": np.matmul(a, b)}
-
-
 def heads_first(rows):
     return np.swapaxes(rows, 0, 1)
 
@@ -115,29 +108,29 @@ def of_batch(array, b, batches=3, heads=2):
 @pytest.mark.parametrize("dtype", REAL_TYPES)
 @pytest.mark.parametrize("offsets", OFFSETS, ids=["elements", "rows"])
 @pytest.mark.parametrize("shape_b", [(4, 8), (2, 4, 8), (3, 1, 4, 8), (3, 2, 4, 8)], ids=str)
-def test_ragged_rows(engine, dtype, offsets, shape_b):
+def test_ragged_rows(build, dtype, offsets, shape_b):
     rng = np.random.default_rng(5)
     b = random_array(rng, shape_b, dtype)
     a = Ragged.random(rng, LAYOUTS[0], (2, 4), dtype, max_rows=CAPACITY, **offsets)
     op = matmul_graph(a, b)
-    plan = op.build(engine)
+    plan = build(op)
     for lens in LAYOUTS:
         a = Ragged.random(rng, lens, (2, 4), dtype, max_rows=CAPACITY, **offsets)
         c = op.run(plan, {"a": a})["c"]
         assert c.shape == (sum(lens) + SLACK, 2, 8) and (c[sum(lens) :] == 77).all()
         for i, (rows, got) in enumerate(zip(a.split(), Ragged(c, lens).split(), strict=True)):
             given = {"a": heads_first(rows), "b": of_batch(b, i)}
-            assert_close({"c": heads_first(got)}, product, given)
+            assert_close({"c": heads_first(got)}, matmul_oracle, given)
 
 
-def test_heads_of_a_ragged_tensor_broadcast(engine):
+def test_heads_of_a_ragged_tensor_broadcast(build):
     rng = np.random.default_rng(6)
     a = Ragged.random(rng, (2, 3), (1, 4), "float32", unit=1)
     b = random_array(rng, (3, 4, 2), "float32")
     op = matmul_graph(a, b)
-    c = op.run(op.build(engine))["c"]
+    c = op.run(build(op))["c"]
     assert c.shape == (5 + SLACK, 3, 2) and (c[5:] == 77).all()
-    assert_close({"c": heads_first(c[:5])}, product, {"a": heads_first(a.rows[:5]), "b": b})
+    assert_close({"c": heads_first(c[:5])}, matmul_oracle, {"a": heads_first(a.rows[:5]), "b": b})
 
 
 @pytest.mark.parametrize("dtype", REAL_TYPES)
@@ -145,12 +138,12 @@ def test_heads_of_a_ragged_tensor_broadcast(engine):
 @pytest.mark.parametrize(
     "shape_a", [(5, CAPACITY), (1, 1, 5, CAPACITY), (3, 2, 5, CAPACITY)], ids=str
 )
-def test_a_sum_over_ragged_rows(engine, dtype, offsets, shape_a):
+def test_a_sum_over_ragged_rows(build, dtype, offsets, shape_a):
     rng = np.random.default_rng(7)
     a = random_array(rng, shape_a, dtype)
     b = Ragged.random(rng, LAYOUTS[0], (2, 4), dtype, max_rows=CAPACITY, **offsets)
     op = matmul_graph(a, b)
-    plan = op.build(engine)
+    plan = build(op)
     for lens in LAYOUTS:
         b = Ragged.random(rng, lens, (2, 4), dtype, max_rows=CAPACITY, **offsets)
         if a.shape[0] == 3:  # columns past the rows of a batch are not read
@@ -161,13 +154,13 @@ def test_a_sum_over_ragged_rows(engine, dtype, offsets, shape_a):
         assert c.shape == (3, 2, 5, 4)
         for i, rows in enumerate(b.split()):
             given = {"a": of_batch(a, i)[:, :, : lens[i]], "b": heads_first(rows)}
-            assert_close({"c": c[i]}, product, given)
+            assert_close({"c": c[i]}, matmul_oracle, given)
             if lens[i] == 0:
                 assert_same_bits(c[i], np.zeros_like(c[i]), "c")
 
 
 @pytest.mark.parametrize("dtype", REAL_TYPES)
-def test_ragged_rows_and_a_sum_over_others(engine, dtype):
+def test_ragged_rows_and_a_sum_over_others(build, dtype):
     """Weights times values: A has a row for each query, and as many columns as there are keys."""
 
     def inputs(rng, lens_q, lens_kv):
@@ -179,7 +172,7 @@ def test_ragged_rows_and_a_sum_over_others(engine, dtype):
 
     rng = np.random.default_rng(8)
     op = matmul_graph(**inputs(rng, (1, 1, 1), (1, 1, 1)))
-    plan = op.build(engine)
+    plan = build(op)
     for lens_q, lens_kv in [
         ((3, 0, 7), (5, 2, 1)),
         ((2, 4, 1), (0, 5, 0)),
@@ -193,21 +186,21 @@ def test_ragged_rows_and_a_sum_over_others(engine, dtype):
         results = Ragged(c, lens_q).split()
         for i, (a, b) in enumerate(zip(given["a"].split(), given["b"].split(), strict=True)):
             one = {"a": heads_first(a)[:, :, : lens_kv[i]], "b": heads_first(b)}
-            assert_close({"c": heads_first(results[i])}, product, one)
+            assert_close({"c": heads_first(results[i])}, matmul_oracle, one)
             if lens_kv[i] == 0:
                 assert_same_bits(results[i], np.zeros_like(results[i]), "c")
 
 
-def test_ragged_integers_are_exact(engine):
+def test_ragged_integers_are_exact(build):
     rng = np.random.default_rng(9)
     a = Ragged(rng.integers(-128, 128, (5, 1, 40)).astype(np.int8), (2, 0, 3), unit=1)
     b = rng.integers(-128, 128, (40, 2)).astype(np.int8)
     op = matmul_graph(a, b, c="int32")
     want = a.rows.astype(int) @ b.astype(int)
-    np.testing.assert_array_equal(op.run(op.build(engine))["c"][:5], want)
+    np.testing.assert_array_equal(op.run(build(op))["c"][:5], want)
 
 
-def test_a_sequence_has_the_same_bits_alone_and_in_company(engine):
+def test_a_sequence_has_the_same_bits_alone_and_in_company(build):
     rng = np.random.default_rng(10)
     rows = random_array(rng, (8, 2, 7), "float32")
     b = random_array(rng, (7, 3), "float32")
@@ -215,9 +208,9 @@ def test_a_sequence_has_the_same_bits_alone_and_in_company(engine):
 
     def results(rows, lens):
         a = matmul_graph(Ragged(rows, lens, unit=1), b)
-        c = a.run(a.build(engine))["c"]
+        c = a.run(build(a))["c"]
         over = matmul_graph(summed[:, : max(lens)].copy(), Ragged(rows, lens))
-        return Ragged(c, lens).split(), over.run(over.build(engine))["c"]
+        return Ragged(c, lens).split(), over.run(build(over))["c"]
 
     together, sums = results(rows, (3, 5))
     alone, sum_alone = results(rows[3:].copy(), (5,))
@@ -238,30 +231,30 @@ def own_offsets_of_c(lens=(1, 1), b_width=2):
     return OpGraph(make, {"a": a, "b": np.ones((4, b_width), F)})
 
 
-def test_a_result_may_have_offsets_of_its_own(engine):
+def test_a_result_may_have_offsets_of_its_own(build):
     op = own_offsets_of_c((1, 3))
-    got = op.run(op.build(engine), values={"own": np.array([0, 1, 4], np.int32)})["c"]
+    got = op.run(build(op), values={"own": np.array([0, 1, 4], np.int32)})["c"]
     want = op.inputs["a"].rows.sum(axis=-1, keepdims=True) * np.ones(2, F)
     np.testing.assert_array_equal(got[:4], want)
     assert (got[4:] == 77).all()
 
 
-def test_rows_that_disagree_are_named_before_any_write(engine):
+def test_rows_that_disagree_are_named_before_any_write(build):
     op = own_offsets_of_c()
     message = r"\[matmul\] ragged offset of \w+ 'off': index 2 ends a block of 1 rows, expected 0"
-    op.assert_refused(op.build(engine), message, {"own": np.array([0, 1, 1], np.int32)})
+    assert_refused(op, build(op), message, {"own": np.array([0, 1, 1], np.int32)})
 
 
 @pytest.mark.parametrize(("offsets", "index"), BAD_OFFSETS)
 @pytest.mark.parametrize("side", ["a", "b"])
-def test_bad_offsets_are_named_before_any_write(engine, side, offsets, index):
+def test_bad_offsets_are_named_before_any_write(build, side, offsets, index):
     rows = Ragged(np.ones((4, 2, 4), F), (1, 1))
     if side == "a":
         op, role = matmul_graph(rows, np.ones((4, 4), F)), r"\w"
     else:
         op, role = matmul_graph(np.ones((3, 1), F), rows), "b"
     message = rf"\[matmul\] ragged offset of {role} 'off': index {index} "
-    op.assert_refused(op.build(engine), message, {"off": np.array(offsets)})
+    assert_refused(op, build(op), message, {"off": np.array(offsets)})
 
 
 def lie_dense(c, _):

@@ -5,7 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import raggeddnn as rd
-from op_graphs import (
+from raggeddnn.testing.checks import assert_same_bits
+from raggeddnn.testing.norms import (
+    TRAINING,
+    backward_graph,
+    backward_oracle,
+    constant_epsilon,
+    forward_graph,
+    forward_oracle,
+    inputs_of,
+    statistics,
+)
+from raggeddnn.testing.op_graphs import (
     REAL_TYPES,
     SLACK,
     OpGraph,
@@ -14,91 +25,9 @@ from op_graphs import (
     difference_quotients,
     random_array,
 )
-from raggeddnn.testing.checks import assert_same_bits
 
-EPSILON = 0.0078125
-TRAINING = rd.NormFwdPhase.TRAINING
 # Dims of x, and those of scale.
 SHAPES = [((6, 8), (1, 8)), ((2, 3, 4, 5), (1, 1, 1, 5)), ((2, 3, 4), (1, 3, 4)), ((5, 4), (4,))]
-
-
-def axes_of(x, scale):
-    padded = (1,) * (x.ndim - scale.ndim) + scale.shape
-    return tuple(i for i, n in enumerate(padded) if n != 1)
-
-
-def statistics(x, scale, layer):
-    axes = axes_of(x, scale)
-    mean = np.mean(x, axis=axes, keepdims=True) if layer else np.zeros_like(x[..., :1])
-    square = np.mean((x - mean) ** 2, axis=axes, keepdims=True)
-    return axes, mean, 1 / np.sqrt(square + x.dtype.type(EPSILON))
-
-
-def forward_oracle(x, scale, bias, *, layer):
-    _, mean, inverse = statistics(x, scale, layer)
-    result = {"y": (x - mean) * inverse * scale + bias, "inverse": inverse}
-    if layer:
-        result["mean"] = mean
-    return result
-
-
-def backward_oracle(dy, x, scale, *, layer):
-    axes, mean, inverse = statistics(x, scale, layer)
-    others = tuple(i for i in range(x.ndim) if i not in axes)
-    n = (x - mean) * inverse
-    g = dy * scale
-    centre = np.mean(g, axis=axes, keepdims=True) if layer else 0
-    dx = inverse * (g - centre - n * np.mean(g * n, axis=axes, keepdims=True))
-    shape = scale.shape
-    return {
-        "dx": dx,
-        "dscale": np.sum(dy * n, axis=others, keepdims=True).reshape(shape),
-        "dbias": np.sum(dy, axis=others, keepdims=True).reshape(shape),
-    }
-
-
-def constant(g):
-    return g.tensor(EPSILON, rd.ScalarType.COMPILE_TIME_CONST)
-
-
-def forward_graph(inputs, *, layer, phase=TRAINING, epsilon=constant):
-    def make(g, t):
-        if layer:
-            y, mean, inverse = g.layernorm(
-                t["x"], t["scale"], t["bias"], t["epsilon"], norm_forward_phase=phase
-            )
-        else:
-            y, inverse = g.rmsnorm(
-                t["x"], t["scale"], t["epsilon"], t.get("bias"), norm_forward_phase=phase
-            )
-            mean = None
-        outputs = {"y": y, "mean": mean, "inverse": inverse}
-        return {name: tensor for name, tensor in outputs.items() if tensor is not None}
-
-    return OpGraph(make, inputs, scalars={"epsilon": epsilon})
-
-
-def backward_graph(inputs, *, layer):
-    def make(g, t):
-        if not layer:
-            results = g.rmsnorm_backward(t["dy"], t["x"], t["scale"], t["inverse"], has_dbias=True)
-        elif "inverse" in t:
-            results = g.layernorm_backward(t["dy"], t["x"], t["scale"], t["mean"], t["inverse"])
-        else:
-            results = g.layernorm_backward(t["dy"], t["x"], t["scale"], epsilon=t["epsilon"])
-        return dict(zip(("dx", "dscale", "dbias"), results, strict=True))
-
-    scalars = {} if "inverse" in inputs else {"epsilon": constant}
-    return OpGraph(make, inputs, scalars=scalars)
-
-
-def inputs_of(x_shape, scale_shape, dtype):
-    rng = np.random.default_rng(1)
-    return {
-        "x": random_array(rng, x_shape, dtype),
-        "scale": random_array(rng, scale_shape, dtype),
-        "bias": random_array(rng, scale_shape, dtype),
-    }
 
 
 both = pytest.mark.parametrize("layer", [False, True], ids=["rms", "layer"])
@@ -107,21 +36,21 @@ both = pytest.mark.parametrize("layer", [False, True], ids=["rms", "layer"])
 @both
 @pytest.mark.parametrize("dtype", REAL_TYPES)
 @pytest.mark.parametrize(("x_shape", "scale_shape"), SHAPES, ids=str)
-def test_forward(engine, layer, dtype, x_shape, scale_shape):
+def test_forward(build, layer, dtype, x_shape, scale_shape):
     inputs = inputs_of(x_shape, scale_shape, dtype)
     op = forward_graph(inputs, layer=layer)
-    got = op.run(op.build(engine))
+    got = op.run(build(op))
     assert_close(got, lambda **a: forward_oracle(**a, layer=layer), inputs)
 
 
 @both
 @pytest.mark.parametrize("dtype", REAL_TYPES)
-def test_inference_gives_the_same_bits_and_no_statistics(engine, layer, dtype):
+def test_inference_gives_the_same_bits_and_no_statistics(build, layer, dtype):
     inputs = inputs_of((3, 8), (1, 8), dtype)
     results = []
     for phase in (TRAINING, rd.NormFwdPhase.INFERENCE):
         op = forward_graph(inputs, layer=layer, phase=phase)
-        results.append(op.run(op.build(engine)))
+        results.append(op.run(build(op)))
     assert set(results[1]) == {"y"}
     assert_same_bits(results[0]["y"], results[1]["y"], "y")
 
@@ -129,7 +58,7 @@ def test_inference_gives_the_same_bits_and_no_statistics(engine, layer, dtype):
 @both
 @pytest.mark.parametrize("dtype", REAL_TYPES)
 @pytest.mark.parametrize(("x_shape", "scale_shape"), SHAPES, ids=str)
-def test_backward(engine, layer, dtype, x_shape, scale_shape):
+def test_backward(build, layer, dtype, x_shape, scale_shape):
     inputs = inputs_of(x_shape, scale_shape, dtype)
     dy = random_array(np.random.default_rng(2), x_shape, dtype)
     wide = {name: a.astype(np.float64) for name, a in inputs.items()}
@@ -138,21 +67,21 @@ def test_backward(engine, layer, dtype, x_shape, scale_shape):
     saved = {k: saved[k].astype(stored) for k in ("mean", "inverse") if k in saved}
     given = {"dy": dy, "x": inputs["x"], "scale": inputs["scale"]}
     op = backward_graph({**given, **saved}, layer=layer)
-    got = op.run(op.build(engine))
+    got = op.run(build(op))
     assert_close(got, lambda **a: backward_oracle(**a, layer=layer), given, gradient=True)
 
 
 @both
-def test_backward_by_finite_differences(engine, layer):
+def test_backward_by_finite_differences(build, layer):
     inputs = inputs_of((3, 5), (1, 5), "float64")
     dy = np.random.default_rng(3).standard_normal((3, 5))
     forward = forward_graph(inputs, layer=layer)
-    plan = forward.build(engine)
+    plan = build(forward)
     saved = forward.run(plan)
     saved.pop("y")
     given = {"dy": dy, "x": inputs["x"], "scale": inputs["scale"]}
     backward = backward_graph({**given, **saved}, layer=layer)
-    got = backward.run(backward.build(engine))
+    got = backward.run(build(backward))
     for name in inputs:
         want, bound = difference_quotients(
             lambda v, name=name: float(np.sum(dy * forward.run(plan, {name: v})["y"])),
@@ -161,7 +90,7 @@ def test_backward_by_finite_differences(engine, layer):
         assert (np.abs(got["d" + name] - want) <= bound).all(), name
 
 
-def test_layernorm_backward_makes_the_statistics_again(engine):
+def test_layernorm_backward_makes_the_statistics_again(build):
     inputs = inputs_of((4, 6), (1, 6), "float64")
     given = {
         "dy": np.random.default_rng(4).standard_normal((4, 6)),
@@ -169,7 +98,7 @@ def test_layernorm_backward_makes_the_statistics_again(engine):
         "scale": inputs["scale"],
     }
     op = backward_graph(given, layer=True)
-    got = op.run(op.build(engine))
+    got = op.run(build(op))
     assert_close(got, lambda **a: backward_oracle(**a, layer=True), given, gradient=True)
 
 
@@ -181,11 +110,11 @@ LENS = [(3, 0, 5), (0, 0), (1,), (7, 2, 2, 4)]
     ("layer", "heads"), [(False, False), (False, True), (True, False)], ids=str
 )
 @pytest.mark.parametrize("lens", LENS, ids=str)
-def test_ragged_forward(engine, layer, lens, heads):
+def test_ragged_forward(build, layer, lens, heads):
     inputs = inputs_of((sum(lens), 2, 4), (1, 2 if heads else 1, 1, 4), "float32")
     x = Ragged(inputs["x"], lens)
     op = forward_graph({**inputs, "x": x}, layer=layer)
-    got = op.run(op.build(engine))
+    got = op.run(build(op))
     total = sum(lens)
     assert (got["y"][total:] == 77).all() and len(got["y"]) == total + SLACK
     rows = {**inputs, "scale": inputs["scale"][:, :, 0], "bias": inputs["bias"][:, :, 0]}
@@ -205,7 +134,7 @@ def test_ragged_forward(engine, layer, lens, heads):
 
 @both
 @pytest.mark.parametrize("lens", LENS, ids=str)
-def test_ragged_backward(engine, layer, lens):
+def test_ragged_backward(build, layer, lens):
     if layer:
         inputs = inputs_of((sum(lens), 2, 4), (1, 1, 1, 4), "float32")
     else:
@@ -220,7 +149,7 @@ def test_ragged_backward(engine, layer, lens):
             dense[b, :, :n] = np.swapaxes(rows[start : start + n], 0, 1)
         given["inverse"] = dense
     op = backward_graph(given, layer=layer)
-    got = op.run(op.build(engine))
+    got = op.run(build(op))
     total = sum(lens)
     assert (got["dx"][total:] == 77).all()
     got = {
@@ -238,12 +167,12 @@ def test_ragged_backward(engine, layer, lens):
 
 
 @both
-def test_a_sequence_has_the_same_bits_alone_and_in_company(engine, layer):
+def test_a_sequence_has_the_same_bits_alone_and_in_company(build, layer):
     inputs = inputs_of((8, 2, 4), (1, 1, 1, 4), "float32")
     together = forward_graph({**inputs, "x": Ragged(inputs["x"], (3, 5))}, layer=layer)
-    y = together.run(together.build(engine))["y"]
+    y = together.run(build(together))["y"]
     alone = forward_graph({**inputs, "x": Ragged(inputs["x"][3:], (5,))}, layer=layer)
-    assert_same_bits(alone.run(alone.build(engine))["y"][:5], y[3:8], "y")
+    assert_same_bits(alone.run(build(alone))["y"][:5], y[3:8], "y")
 
 
 F = np.float32
@@ -281,7 +210,7 @@ def test_layernorm_counts_its_dims():
             y, _, _ = g.layernorm(t["x"], t["s"], t["b"], t["epsilon"], normalized_dim_count=count)
             return {"y": y}
 
-        return OpGraph(make, inputs, scalars={"epsilon": constant}).graph
+        return OpGraph(make, inputs, scalars={"epsilon": constant_epsilon}).graph
 
     graph_with(1).validate()
     with pytest.raises(rd.InvalidValueError, match=r"scale 's' has dims \[1, 1, 4\], expected"):
@@ -297,7 +226,7 @@ def test_layernorm_backward_takes_epsilon_or_statistics():
         scale = g.tensor(name="scale", dim=[1, 4])
         made = {k: g.tensor(name=k, dim=[2, 1]) for k in ("mean", "inv_variance") if k in options}
         if "epsilon" in options:
-            made["epsilon"] = constant(g)
+            made["epsilon"] = constant_epsilon(g)
         for result in g.layernorm_backward(x, x, scale, **made):
             result.set_output(True)
         return g

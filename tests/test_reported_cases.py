@@ -11,7 +11,6 @@ import pytest
 import raggeddnn as rd
 import raggeddnn.varlen
 from raggeddnn.testing import (
-    Case,
     SdpaOptions,
     assert_sdpa_close,
     assert_sequence_close,
@@ -21,8 +20,16 @@ from raggeddnn.testing import (
 )
 from raggeddnn.testing.checks import assert_same_bits, run_and_check
 from raggeddnn.testing.graphs import sdpa_graph
-
-BOTTOM_RIGHT = {"causal": True, "alignment": "bottom_right"}
+from raggeddnn.testing.reported import (
+    HEAD_DIMS,
+    LAYOUTS,
+    SCALES,
+    WINDOWS,
+    longer,
+    reported,
+    spoilt_sequence,
+    zero_scores,
+)
 
 
 def cu(*lens):
@@ -54,9 +61,9 @@ def check_varlen(varlen, qkv, offsets, options=None, **arguments):
     return o, lse
 
 
-@pytest.mark.parametrize("layout", ["packed", "slack", "padded"])
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_t01_sequences_without_queries_or_keys(build, layout):
-    case = Case("t01", (0, 5, 33, 7, 0), (4, 0, 20, 7, 0), heads=(4, 2, 2), d=40, layout=layout)
+    case = replace(reported("t01"), layout=layout)
     problem = make_problem(case)
     o, lse = check(build, case)
     rows = problem.rows_of(1)[0]
@@ -71,13 +78,13 @@ def test_t01_one_query_at_most(varlen):
 
 
 def test_t02_rows_above_the_bottom_right_diagonal(build):
-    o, lse = check(build, Case("t02", (40, 9), (7, 9), heads=(4, 4, 4), d=64, **BOTTOM_RIGHT))
+    o, lse = check(build, reported("t02"))
     assert not o[:33].any() and np.isneginf(lse[:, :33]).all()
     assert np.isfinite(o).all() and np.isfinite(lse[:, 33:]).all()
 
 
 def test_t03_both_directions_in_one_batch(build):
-    check(build, Case("t03", (5, 37, 2), (37, 5, 2), heads=(4, 4, 4), d=64, **BOTTOM_RIGHT))
+    check(build, reported("t03"))
 
 
 @pytest.mark.parametrize("poison", [np.nan, np.inf])
@@ -96,12 +103,10 @@ def test_t04_garbage_past_the_last_sequence(varlen, poison, causal):
     assert not o[25:].any() and np.isneginf(lse[:, 25:]).all()
 
 
-@pytest.mark.parametrize("layout", ["packed", "slack", "padded"])
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_t05_one_sequence_is_nan(build, layout):
-    case = Case("t05", (6, 10, 3), (6, 10, 3), heads=(2, 1, 1), d=32, layout=layout)
-    problem, spoilt = make_problem(case), make_problem(case)
-    middle = spoilt.rows_of(1)[1]
-    spoilt.k[middle], spoilt.v[middle] = np.nan, np.nan
+    case = replace(reported("t05"), layout=layout)
+    problem, spoilt = make_problem(case), spoilt_sequence(make_problem(case))
     sdpa = sdpa_graph(problem)
     plan = build(sdpa)
     clean, mixed = sdpa.run(plan, problem, 0.0), sdpa.run(plan, spoilt, 0.0)
@@ -125,9 +130,7 @@ def test_t06_rows_past_the_last_offset_are_zero(varlen):
 
 
 def test_t06_a_plan_leaves_them_alone(build):
-    problem = make_problem(Case("t06", (10, 4), (7, 5)))
-    problem.side_q = replace(problem.side_q, rows=problem.side_q.rows + 2)
-    problem.q = np.concatenate([problem.q, draw(2, 2, 16)])
+    problem = longer(make_problem(reported("t06")), 16, np.nan)
     sdpa = sdpa_graph(problem)
     run_and_check(sdpa, build(sdpa), problem)
 
@@ -152,20 +155,19 @@ def test_t07_pads_between_sequences(varlen):
 
 @pytest.mark.parametrize("layout", ["packed", "padded"])
 def test_t11_a_bias_far_below_zero(build, layout):
-    case = Case(
-        "t11", (24, 24), (24, 24), bias="11qk", bias_fill="-120", amplitude=0.1, layout=layout
-    )
+    case = replace(reported("t11"), layout=layout)
     problem = make_problem(case)
     _, lse = check(build, case)
     assert (np.round(lse[:, problem.side_q.written]) == -117).all()
 
 
-@pytest.mark.parametrize("scale", [-1.0, 0.0, -0.125, 30.0])
+@pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("state", ["baked", "baked_tensor", "runtime_default", "runtime"])
 @pytest.mark.parametrize("swapped", [False, True], ids=["all-rows-live", "dead-rows"])
 def test_t12_scales_of_any_sign(build, scale, state, swapped):
     lens = ((30, 20), (9, 20)) if swapped else ((9, 20), (30, 20))
-    case = Case("t12", *lens, amplitude=3.0, scale=scale, scale_state=state, **BOTTOM_RIGHT)
+    options = {"scale": scale, "scale_state": state}
+    case = replace(reported("t12"), lens_q=lens[0], lens_kv=lens[1], **options)
     problem = make_problem(case)
     o, lse = check(build, case)
     if swapped:
@@ -183,10 +185,10 @@ def test_t12_scales_of_any_sign(build, scale, state, swapped):
                 )
 
 
-@pytest.mark.parametrize("d", [40, 72, 80, 96, 160, 192, 256])
+@pytest.mark.parametrize("d", HEAD_DIMS)
 @pytest.mark.parametrize("d_v", [None, 24, 136])
 def test_t14_head_sizes_with_guard_bands(build, d, d_v):
-    problem = make_problem(Case("t14", (5, 18), (18, 3), heads=(14, 2, 2), d=d, d_v=d_v))
+    problem = make_problem(replace(reported("t14"), d=d, d_v=d_v))
     sdpa = sdpa_graph(problem)
     plan = build(sdpa)
     shapes = {name: x.shape for name, x in sdpa.new_outputs(problem, 0.0).items()}
@@ -198,11 +200,11 @@ def test_t14_head_sizes_with_guard_bands(build, d, d_v):
         assert np.isnan(flat[:64]).all() and np.isnan(flat[-64:]).all()
 
 
-@pytest.mark.parametrize("window", [(0, 0), (3, 0), (4, 2), (-1, 2), (100, 100)])
+@pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("alignment", ["top_left", "bottom_right"])
-@pytest.mark.parametrize("layout", ["packed", "slack", "padded"])
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_t15_windows(build, window, alignment, layout):
-    case = Case("t15", (10, 30, 6), (30, 10, 6), alignment=alignment, layout=layout)
+    case = replace(reported("t15"), alignment=alignment, layout=layout)
     windowed = replace(case, left_bound=window[0], right_bound=window[1])
     o, lse = check(build, windowed)
     if window == (100, 100):
@@ -214,9 +216,7 @@ def test_t15_windows(build, window, alignment, layout):
 
 @pytest.mark.parametrize("alignment", ["top_left", "bottom_right"])
 def test_t15_a_window_of_three_counts_four(build, alignment):
-    case = Case("t15-probe", (9, 6), (9, 6), left_bound=3, right_bound=0, alignment=alignment)
-    problem = make_problem(case)
-    problem.q[:], problem.k[:] = 0, 0
+    problem = zero_scores(make_problem(replace(reported("t15-probe"), alignment=alignment)))
     sdpa = sdpa_graph(problem)
     lse = sdpa.lse_rows(run_and_check(sdpa, build(sdpa), problem), problem)
     assert (lse[:, 3:9] == np.float32(np.log(4.0))).all()
@@ -265,7 +265,7 @@ def test_t20_same_shapes_other_strides_scale_type_window(varlen):
 
 
 def test_t21_one_plan_four_sets_of_lengths(build):
-    base = Case("t21", (10, 22, 0, 0), (10, 22, 0, 0), heads=(2, 2, 2), capacity=32)
+    base = reported("t21")
     sdpa = sdpa_graph(make_problem(base))
     plan = build(sdpa)
     for lens in [(10, 22, 0, 0), (1, 1, 1, 29), (32, 0, 0, 0), (0, 0, 31, 1)]:

@@ -9,12 +9,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import raggeddnn as rd
-from raggeddnn.testing import Case, Side, make_problem
+from raggeddnn.testing import Case, make_problem
 from raggeddnn.testing.checks import assert_same_bits, is_reference
 from raggeddnn.testing.gradients import GRADIENTS, make_backward
 from raggeddnn.testing.graphs_backward import run_and_check_backward, sdpa_backward_graph
-
-BOTTOM_RIGHT = {"causal": True, "alignment": "bottom_right"}
+from raggeddnn.testing.reported import (
+    HEAD_DIMS,
+    LAYOUTS,
+    SCALES,
+    WINDOWS,
+    hidden_by_bias,
+    longer,
+    pads_between,
+    reported,
+)
 
 
 def check(build, source):
@@ -28,10 +36,10 @@ def rows_of(back, batch, name):
     return back.forward.rows_of(batch)[0 if name == "dq" else 1]
 
 
-@pytest.mark.parametrize("layout", ["packed", "slack", "padded"])
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("lens_q", [(0, 5, 33, 7, 0), (0, 1, 0, 1, 0)])
 def test_t01_sequences_without_queries_or_keys(build, layout, lens_q):
-    case = Case("t01", lens_q, (4, 0, 20, 7, 0), heads=(4, 2, 2), d=40, layout=layout)
+    case = replace(reported("t01"), lens_q=lens_q, layout=layout)
     back, got = check(build, case)
     assert not got["dq"][rows_of(back, 1, "dq")].any()
     for name in ("dk", "dv"):
@@ -40,32 +48,19 @@ def test_t01_sequences_without_queries_or_keys(build, layout, lens_q):
 
 
 def test_t02_rows_above_the_bottom_right_diagonal(build):
-    case = Case("t02", (40, 9), (7, 9), heads=(4, 4, 4), d=64, **BOTTOM_RIGHT)
-    _, got = check(build, case)
+    _, got = check(build, reported("t02"))
     assert not got["dq"][:33].any()
     assert all(np.isfinite(got[name]).all() for name in GRADIENTS)
 
 
 def test_t03_both_directions_in_one_batch(build):
-    check(build, Case("t03", (5, 37, 2), (37, 5, 2), heads=(4, 4, 4), d=64, **BOTTOM_RIGHT))
-
-
-def longer(problem, rows, poison):
-    """The problem in buffers of ``rows`` rows, what follows the last sequence being poison."""
-    for name in ("q", "k", "v"):
-        x = getattr(problem, name)
-        rest = np.full((rows - x.shape[0], *x.shape[1:]), poison, x.dtype)
-        setattr(problem, name, np.concatenate([x, rest]))
-    problem.side_q = replace(problem.side_q, rows=rows)
-    problem.side_kv = replace(problem.side_kv, rows=rows)
-    problem.case = replace(problem.case, poison=str(poison))
-    return problem
+    check(build, reported("t03"))
 
 
 @pytest.mark.parametrize("poison", [np.nan, np.inf])
 @pytest.mark.parametrize("causal", [False, True])
 def test_t04_garbage_past_the_last_sequence(build, poison, causal):
-    case = Case("t04", (5, 20), (5, 20), d=32, causal=causal, alignment="bottom_right")
+    case = replace(reported("t04"), causal=causal)
     _, exact = check(build, case)
     clean = make_backward(case)
     back = make_backward(longer(make_problem(case), 64, poison))
@@ -77,9 +72,9 @@ def test_t04_garbage_past_the_last_sequence(build, poison, causal):
         assert_same_bits(got[name][:25], exact[name], name)
 
 
-@pytest.mark.parametrize("layout", ["packed", "slack", "padded"])
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_t05_one_sequence_is_nan(build, layout):
-    case = Case("t05", (6, 10, 3), (6, 10, 3), heads=(2, 1, 1), d=32, layout=layout)
+    case = replace(reported("t05"), layout=layout)
     back = make_backward(case)
     graph = sdpa_backward_graph(back)
     plan = build(graph)
@@ -96,29 +91,16 @@ def test_t05_one_sequence_is_nan(build, layout):
 
 
 def test_t06_rows_past_the_last_offset_are_left_alone(build):
-    check(build, longer(make_problem(Case("t06", (10, 4), (7, 7))), 16, np.nan))
+    check(build, longer(make_problem(reported("t06")), 16, np.nan))
 
 
 def test_t07_pads_between_sequences(build):
-    case = Case("t07", (3, 2, 4), (3, 2, 4), layout="slack", poison="nan", **BOTTOM_RIGHT)
-    problem = make_problem(case)
-    side = Side((3, 2, 4), (4, 4, 5), (0, 4, 8), 13, 5)
-    for name in ("q", "k", "v"):
-        x = np.full((13, *getattr(problem, name).shape[1:]), np.nan, np.float32)
-        for batch in range(3):
-            x[side.starts[batch] : side.starts[batch] + side.lens[batch]] = getattr(problem, name)[
-                problem.rows_of(batch)[0]
-            ]
-        setattr(problem, name, x)
-    problem.side_q = problem.side_kv = side
-    check(build, problem)
+    check(build, pads_between(make_problem(reported("t07"))))
 
 
 @pytest.mark.parametrize("layout", ["packed", "padded"])
 def test_t11_a_bias_far_below_zero(build, layout):
-    case = Case(
-        "t11", (24, 24), (24, 24), bias="11qk", bias_fill="-120", amplitude=0.1, layout=layout
-    )
+    case = replace(reported("t11"), layout=layout)
     back, got = check(build, case)
     assert (np.round(back.lse[:, back.forward.side_q.written]) == -117).all()
     for name in GRADIENTS:
@@ -126,12 +108,13 @@ def test_t11_a_bias_far_below_zero(build, layout):
         assert np.isfinite(got[name][side.written]).all() and got[name][side.written].any()
 
 
-@pytest.mark.parametrize("scale", [-1.0, 0.0, -0.125, 30.0])
+@pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("state", ["baked", "baked_tensor", "runtime_default", "runtime"])
 @pytest.mark.parametrize("swapped", [False, True], ids=["all-rows-live", "dead-rows"])
 def test_t12_scales_of_any_sign(build, scale, state, swapped):
     lens = ((30, 20), (9, 20)) if swapped else ((9, 20), (30, 20))
-    case = Case("t12", *lens, amplitude=3.0, scale=scale, scale_state=state, **BOTTOM_RIGHT)
+    options = {"scale": scale, "scale_state": state}
+    case = replace(reported("t12"), lens_q=lens[0], lens_kv=lens[1], **options)
     _, got = check(build, case)
     if swapped:
         assert not got["dq"][:21].any()
@@ -139,17 +122,17 @@ def test_t12_scales_of_any_sign(build, scale, state, swapped):
         assert not got["dq"].any() and not got["dk"].any() and got["dv"].any()
 
 
-@pytest.mark.parametrize("d", [40, 72, 80, 96, 160, 192, 256])
+@pytest.mark.parametrize("d", HEAD_DIMS)
 @pytest.mark.parametrize("d_v", [None, 24, 136])
 def test_t14_head_sizes_with_guard_bands(build, d, d_v):
-    check(build, Case("t14", (5, 18), (18, 3), heads=(14, 2, 2), d=d, d_v=d_v))
+    check(build, replace(reported("t14"), d=d, d_v=d_v))
 
 
-@pytest.mark.parametrize("window", [(0, 0), (3, 0), (4, 2), (-1, 2), (100, 100)])
+@pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("alignment", ["top_left", "bottom_right"])
-@pytest.mark.parametrize("layout", ["packed", "slack", "padded"])
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_t15_windows(build, window, alignment, layout):
-    case = Case("t15", (10, 30, 6), (30, 10, 6), alignment=alignment, layout=layout)
+    case = replace(reported("t15"), alignment=alignment, layout=layout)
     back, got = check(build, replace(case, left_bound=window[0], right_bound=window[1]))
     if window == (100, 100):
         _, unbounded = check(build, case)
@@ -158,9 +141,9 @@ def test_t15_windows(build, window, alignment, layout):
             assert_same_bits(got[name][at], unbounded[name][at], name)
 
 
-@pytest.mark.parametrize("layout", ["packed", "slack", "padded"])
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_t16_a_loss_of_the_log_sum_exp(build, layout):
-    case = Case("t16", (10, 30, 6), (30, 10, 6), heads=(4, 2, 2), layout=layout, **BOTTOM_RIGHT)
+    case = replace(reported("t16"), layout=layout)
     back, got = check(build, replace(case, dstats=True))
     graph = sdpa_backward_graph(back).graph
     assert graph.min_required_engine_api_version == (1, 1000, 0)
@@ -273,7 +256,7 @@ def test_t20_same_shapes_other_strides_scale_type_window(engine, build):
 
 
 def test_t21_one_plan_four_sets_of_lengths(build):
-    base = Case("t21", (10, 22, 0, 0), (10, 22, 0, 0), capacity=32)
+    base = reported("t21")
     graph = sdpa_backward_graph(make_backward(base))
     plan = build(graph)
     for lens in [(10, 22, 0, 0), (1, 1, 1, 29), (32, 0, 0, 0), (0, 0, 31, 1)]:
@@ -283,10 +266,7 @@ def test_t21_one_plan_four_sets_of_lengths(build):
 
 @pytest.mark.parametrize("layout", ["packed", "padded"])
 def test_t22_bias_of_each_sequence_with_its_gradient(build, layout):
-    case = Case("t22", (9, 12), (12, 7), heads=(4, 2, 2), bias="bhqk", layout=layout)
-    problem = make_problem(case)
-    problem.bias[:, :, :, 2] = -np.inf
-    problem.bias[1, 3, 5, :] = -np.inf
+    problem = hidden_by_bias(make_problem(replace(reported("t22"), layout=layout)))
     back, got = check(build, problem)
     assert not got["dq"][rows_of(back, 1, "dq")][5, 3].any()
     assert not got["dbias"][1, 3, 5, :7].any()
@@ -295,7 +275,7 @@ def test_t22_bias_of_each_sequence_with_its_gradient(build, layout):
 
 
 def test_t25_repeated_offsets_are_valid(build):
-    check(build, Case("t25", (7, 13, 0, 0, 0), (7, 13, 0, 0, 0), d=72))
+    check(build, reported("t25"))
 
 
 T25_INVALID = [

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import raggeddnn as rd
-from op_graphs import OpGraph, graph_type
 from raggeddnn.testing.checks import assert_same_bits, is_reference
+from raggeddnn.testing.op_graphs import OpGraph, graph_type
 
 SENTINEL, USUAL = 4096.0, 0.0078125
 _RNG = np.random.default_rng(1)
@@ -142,15 +142,15 @@ def test_a_default_holds_whatever_the_pack_says(engine, name):
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_a_missing_runtime_scalar_is_named(engine, name):
+def test_a_missing_runtime_scalar_is_named(build, name):
     make, inputs = OPERATIONS[name]
     op = OpGraph(make, inputs, scalars={"scalar": _scalar("runtime", None)})
-    plan = op.build(engine)
+    plan = build(op)
     with pytest.raises(rd.InvalidValueError, match="scalar"):
         op.run(plan)
 
 
-def test_the_host_number_and_the_constant_agree_for_every_type(engine):
+def test_the_host_number_and_the_constant_agree_for_every_type(engine, build):
     """The value in the pack is converted to the type that the tensor declares."""
     for dtype in (rd.DataType.DOUBLE, rd.DataType.FLOAT, rd.DataType.HALF, rd.DataType.BFLOAT16):
         make, inputs = OPERATIONS["batchnorm epsilon"]
@@ -160,7 +160,7 @@ def test_the_host_number_and_the_constant_agree_for_every_type(engine):
             return g.tensor(t.set_as_runtime_parameter())
 
         op = OpGraph(make, inputs, scalars={"scalar": runtime})
-        got = op.run(op.build(engine), values={"scalar": USUAL})
+        got = op.run(build(op), values={"scalar": USUAL})
         want = _run("batchnorm epsilon", engine, "constant", USUAL)
         for key, values in want.items():
             assert_same_bits(got[key], values, f"{key} {dtype.name}")

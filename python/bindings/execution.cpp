@@ -30,23 +30,26 @@ struct EngineRow {
     std::string device;
     bool available = false;
     std::string reason;
+    std::string path;
 };
 
 std::vector<EngineRow> engine_rows() {
     std::vector<EngineRow> rows;
     for (const backend::LoadedEngine& e : PluginRegistry::instance().engines()) {
         rows.push_back({e.info.name, py::int_(e.info.id), e.library->name(), e.library->version(),
-                        plugin::to_string(e.library->api_version()), e.info.device, true, ""});
+                        plugin::to_string(e.library->api_version()), e.info.device, true, "",
+                        e.library->path()});
     }
     for (const backend::PluginEntry& entry : PluginRegistry::instance().plugins()) {
         for (const backend::DroppedEngine& engine : entry.dropped) {
-            rows.push_back(
-                {engine.name, py::none(), entry.library->name(), entry.library->version(),
-                 plugin::to_string(entry.library->api_version()), "", false, engine.reason});
+            rows.push_back({engine.name, py::none(), entry.library->name(),
+                            entry.library->version(),
+                            plugin::to_string(entry.library->api_version()), "", false,
+                            engine.reason, entry.path});
         }
         if (entry.library) continue;
         const std::string stem = std::filesystem::path(entry.path).stem().string();
-        rows.push_back({stem, py::none(), entry.path, "", "", "", false, entry.reason});
+        rows.push_back({stem, py::none(), entry.path, "", "", "", false, entry.reason, entry.path});
     }
     return rows;
 }
@@ -163,6 +166,7 @@ void bind_execution(py::module_& m) {
         .def_readonly("available", &EngineRow::available)
         .def_property_readonly("reason", text_member(&EngineRow::reason),
                                "Why it is not available.")
+        .def_property_readonly("path", text_member(&EngineRow::path), "The plugin's file.")
         .def("__repr__", [](const EngineRow& row) {
             return to_text(
                 message("<EngineInfo ", row.name, row.available ? "" : ": " + row.reason, ">"));

@@ -207,6 +207,12 @@ class EngineInfo:
     @property
     def name(self) -> str: ...
     @property
+    def path(self) -> str:
+        """
+        The plugin's file.
+        """
+
+    @property
     def plugin(self) -> str: ...
     @property
     def reason(self) -> str:

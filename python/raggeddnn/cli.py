@@ -1,7 +1,8 @@
-"""The command line: ``raggeddnn info``, ``bench`` and ``inspect``.
+"""The command line: ``raggeddnn info``, ``bench``, ``verify`` and ``inspect``.
 
-Exit status: 0 when all went well, 1 when a benchmark's result was wrong, 2 for a mistake in the
-arguments or an input that cannot be read, 141 when the reader of the output has gone away.
+Exit status: 0 when all went well, 1 when a benchmark's result was wrong or an engine failed its
+verification, 2 for a mistake in the arguments or an input that cannot be read, 141 when the reader
+of the output has gone away.
 """
 
 from __future__ import annotations
@@ -128,6 +129,19 @@ def _bench(args: argparse.Namespace) -> int:
     return 0 if any(result.times for result in results) else 2
 
 
+def _verify(args: argparse.Namespace) -> int:
+    from .verify.command import VerifyOptions, list_cases, run_verify
+
+    options = VerifyOptions(args.engine, args.plugin, args.case, args.timeout, args.verbose)
+    try:
+        if args.list:
+            list_cases(options.globs, sys.stdout)
+            return 0
+        return run_verify(options, sys.stdout, sys.stderr)
+    except ValueError as error:
+        raise _UsageError(str(error)) from error
+
+
 def _is_json(data: bytes) -> bool:
     try:
         json.loads(data)
@@ -174,9 +188,17 @@ def _positive(text: str) -> int:
     return value
 
 
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not value > 0:
+        raise argparse.ArgumentTypeError(f"expected more than 0 seconds, got {text}")
+    return value
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The argument parser of the whole command."""
     from .bench import DEFAULT_PRESET, preset_names
+    from .verify.command import VerifyOptions
 
     parser = argparse.ArgumentParser(prog="raggeddnn", description="Attention on ragged batches.")
     parser.add_argument("--version", action="version", version=f"raggeddnn {rd.__version__}")
@@ -208,6 +230,30 @@ def build_parser() -> argparse.ArgumentParser:
     bench.add_argument("--csv", metavar="FILE", help="also write the measurements here")
     bench.add_argument("--plot", metavar="FILE", help="also draw a chart (needs matplotlib)")
     bench.set_defaults(run=_bench)
+
+    about = "check engines case by case against the reference engine"
+    verify = commands.add_parser("verify", help=about, description=about)
+    verify.add_argument(
+        "--engine", metavar="NAME", help="one engine instead of all but the reference"
+    )
+    verify.add_argument(
+        "--plugin", metavar="PATH", type=Path, help="load this provider, or those of a folder"
+    )
+    verify.add_argument(
+        "--case", metavar="GLOB", action="append", help="only cases of such names; repeatable"
+    )
+    verify.add_argument("--list", action="store_true", help="name the cases and stop")
+    verify.add_argument(
+        "--timeout",
+        metavar="S",
+        type=_seconds,
+        default=VerifyOptions.timeout,
+        help="seconds for each case (default %(default)g)",
+    )
+    verify.add_argument(
+        "--verbose", action="store_true", help="also what the engine's process printed"
+    )
+    verify.set_defaults(run=_verify)
 
     about = "print a serialized graph, plan or container"
     inspect = commands.add_parser("inspect", help=about, description=about)

@@ -94,7 +94,7 @@ def progress_bar(out: TextIO) -> Iterator[Progress]:
         return
     rich_progress = _rich("progress")
     if rich_progress is None:
-        yield lambda done, total, what: _draw_plain(out, done, total, what)
+        yield lambda done, total, what: draw_bar(out, done, total, what)
         print(file=out)
         return
     console = _rich("console").Console(file=out)
@@ -105,10 +105,16 @@ def progress_bar(out: TextIO) -> Iterator[Progress]:
         )
 
 
-def _draw_plain(out: TextIO, done: int, total: int, what: str) -> None:
+def draw_bar(out: TextIO, done: int, total: int, what: str) -> None:
+    """A bar of plain characters in place of the line that ``out`` is on."""
     filled = BAR_WIDTH * done // max(total, 1)
     bar = "#" * filled + "." * (BAR_WIDTH - filled)
     print(f"\r[{bar}] {done}/{total} {what:<50.50}", end="", file=out, flush=True)
+
+
+def erase_bar(out: TextIO) -> None:
+    """Make that line empty again."""
+    print("\r\033[K", end="", file=out, flush=True)
 
 
 def write_csv(path: str, results: Sequence[Measurement], facts: dict[str, str]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import raggeddnn as rd
 
 from ..testing import assert_sdpa_close
-from ..testing.checks import is_reference
+from ..testing.checks import is_named, is_reference
 from ..testing.graphs import SdpaGraph, sdpa_graph
 from ..testing.oracle import Array
 from .layouts import PADDED, RAGGED, Layout, make_layouts, padded_work
@@ -98,8 +98,7 @@ def host_engines() -> list[str]:
 
 def check_engine(name: str) -> None:
     """Raise ValueError unless the name, full or short, is that of an engine to measure here."""
-    full = (name, f"RAGGEDDNN_{name.upper()}_ENGINE")
-    found = [engine for engine in rd.engines() if engine.name in full]
+    found = [engine for engine in rd.engines() if is_named(engine.name, name)]
     if not found:
         known = ", ".join(engine.name for engine in rd.engines()) or "none"
         raise ValueError(f"no engine is named {name!r}; there are {known}")

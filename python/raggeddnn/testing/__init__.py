@@ -1,4 +1,11 @@
-"""What tests and benchmarks share: float64 oracle, derived tolerances, named cases, graphs.
+"""What tests, benchmarks and ``raggeddnn verify`` share: float64 oracles, derived tolerances, named
+cases, graphs, and the verification harness.
+
+Attention: ``cases`` and ``reported`` name inputs, ``graphs`` and ``graphs_backward`` make graphs of
+them, ``oracle``, ``oracle_backward``, ``tolerance`` and ``gradients`` say what must come out and
+how closely, ``checks`` runs an engine. Other operations: ``op_graphs``, with the oracles and graphs
+of ``pointwise``, ``linear`` (products, reductions), ``norms`` and ``batchnorm``. ``harness``
+compares any graph's results on two engines.
 
 Nothing here needs more than NumPy (bfloat16 cases also need ml_dtypes). An engine's own test suite
 may import it: build a :class:`Problem` from a :class:`Case`, run it, hand the result to

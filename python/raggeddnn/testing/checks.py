@@ -18,6 +18,11 @@ def is_reference(engine_name: str) -> bool:
     return "reference" in engine_name.lower()
 
 
+def is_named(engine_name: str, name: str) -> bool:
+    """Does ``name``, full or short, mean the engine of this full name?"""
+    return engine_name in (name, f"RAGGEDDNN_{name.upper()}_ENGINE")
+
+
 def bits(x: Array) -> Array:
     """The bytes of an array in C order, so that NaN equals itself and 0 differs from -0."""
     return np.ascontiguousarray(x).reshape(-1).view(np.uint8)

@@ -15,7 +15,7 @@ import numpy as np
 from .cases import Case, Problem, make_problem, numpy_dtype
 from .oracle import Array, widest
 from .oracle_backward import SdpaGradients, plain_sdpa_backward, sdpa_backward_oracle
-from .tolerance import error_bound, first_violation
+from .tolerance import Expected, error_bound, first_violation
 
 # Orders of summation of the plain computation: each rotates the head dimensions by a share of them.
 _ROTATIONS = (0.0, 0.3, 0.7)
@@ -139,42 +139,58 @@ def bias_gradient(
     return total, written
 
 
+def expected_gradients(back: BackwardProblem, batch: int) -> dict[str, Expected]:
+    """dq [Hq,Sq,D], dk [Hk,Skv,D], dv [Hv,Skv,Dv] of one sequence."""
+    oracle, plain = back.gradients_of(batch), back.plain_gradients_of(batch)
+    found = {}
+    for name in GRADIENTS:
+        values: Array = getattr(oracle, name)
+        results = [result[name] for result in plain]
+        bounds = error_bound(values, results, back.forward.q.dtype, gradient=True)
+        if name == "dq":  # a row that sees no key has no error at all
+            bounds = np.where(oracle.alive[:, :, None], bounds, 0)
+        found[name] = Expected(values, bounds)
+    return found
+
+
 def check_sequence_gradients(back: BackwardProblem, got: dict[str, Array], label: str) -> None:
     """Fail unless dq (Rq,Hq,D), dk (Rk,Hk,D), dv (Rk,Hv,Dv) keep the derived bounds in each
     sequence.
     """
     problem = back.forward
     for batch in range(problem.batch):
-        oracle, plain = back.gradients_of(batch), back.plain_gradients_of(batch)
         at_q, at_kv = problem.rows_of(batch)
-        for name in GRADIENTS:
-            expected: Array = getattr(oracle, name)
+        for name, want in expected_gradients(back, batch).items():
             rows = got[name][at_q if name == "dq" else at_kv].transpose(1, 0, 2)
-            results = [result[name] for result in plain]
-            bound = error_bound(expected, results, problem.q.dtype, gradient=True)
-            if name == "dq":  # a row that sees no key has no error at all
-                bound = np.where(oracle.alive[:, :, None], bound, 0)
-            text = first_violation(name, ("head", "row", "col"), rows, expected, bound)
+            axes = ("head", "row", "col")
+            text = first_violation(name, axes, rows, want.values, want.bounds)
             if text is not None:
                 raise AssertionError(f"[{problem.case.name} {label} sequence {batch}] {text}")
 
 
-def check_bias_gradient(back: BackwardProblem, got: Array, label: str) -> None:
-    """The same of dBias, in the shape of the bias; its sequences are judged together."""
-    problem, batches = back.forward, range(back.forward.batch)
-    wide = widest(problem.q)
+def expected_bias_gradient(back: BackwardProblem) -> tuple[Expected, Array]:
+    """dBias in the shape of the bias, its sequences judged together, and which elements a plan
+    writes.
+    """
+    batches = range(back.forward.batch)
+    dtype, wide = back.forward.q.dtype, widest(back.forward.q)
     plain = [back.plain_gradients_of(batch) for batch in batches]
     oracle, written = bias_gradient(back, {b: back.gradients_of(b).ds for b in batches}, wide)
     results = []
     for order in range(len(_ROTATIONS)):
         ds = {b: plain[b][order]["ds"].astype(wide) for b in batches}
-        results.append(bias_gradient(back, ds, wide)[0].astype(problem.q.dtype))
-    bound = error_bound(oracle, results, problem.q.dtype, gradient=True)
-    shown = np.where(written, got.astype(wide), oracle)
+        results.append(bias_gradient(back, ds, wide)[0].astype(dtype))
+    return Expected(oracle, error_bound(oracle, results, dtype, gradient=True)), written
+
+
+def check_bias_gradient(back: BackwardProblem, got: Array, label: str) -> None:
+    """The same of dBias, in the shape of the bias."""
+    want, written = expected_bias_gradient(back)
+    shown = np.where(written, got.astype(want.values.dtype), want.values)
     axes = ("batch", "head", "row", "key")
-    text = first_violation("dBias", axes, shown, oracle, bound)
+    text = first_violation("dBias", axes, shown, want.values, want.bounds)
     if text is not None:
-        raise AssertionError(f"[{problem.case.name} {label}] {text}")
+        raise AssertionError(f"[{back.case.name} {label}] {text}")
 
 
 def finite_differences(

@@ -62,7 +62,7 @@ class SdpaGraph:
         case, sides = problem.case, {"q": problem.side_q, "kv": problem.side_kv}
         pack: dict[rd.TensorAttributes, Any] = {}
         for name, rows in (("q", problem.q), ("k", problem.k), ("v", problem.v)):
-            pack[self.tensors[name]] = self._to_memory(rows, problem)
+            pack[self.tensors[name]] = self.to_memory(rows, problem)
         for name, array in outputs.items():
             pack[self.tensors[name]] = array
         for name, (aux, unit) in self.offsets.items():
@@ -90,7 +90,7 @@ class SdpaGraph:
         if case.dtype == "float16" and np.isfinite(fill):
             fill = min(fill, 6e4)
         o = np.full((problem.side_q.rows, heads, case.value_dim), fill, dtype=dtype)
-        outputs = {"o": self._to_memory(o, problem)}
+        outputs = {"o": self.to_memory(o, problem)}
         if case.has_ragged_stats:
             outputs["stats"] = np.full((problem.side_q.rows, heads), fill, dtype=np.float32)
         elif case.stats != "none":
@@ -128,11 +128,24 @@ class SdpaGraph:
         plan.execute(self.pack(problem, outputs))
         return outputs
 
-    def _to_memory(self, rows: Array, problem: Problem) -> Array:
+    def to_memory(self, rows: Array, problem: Problem) -> Array:
+        """Rows (R, H, D) as the graph's tensors of that side hold them."""
         if problem.case.is_ragged or problem.case.memory == "bshd":
             return rows
         batched = rows.reshape(self.batch, -1, *rows.shape[1:])
         return np.ascontiguousarray(batched.transpose(0, 2, 1, 3))
+
+    def stats_to_memory(self, rows: Array, problem: Problem) -> Array:
+        """The same of one number for each head and row (Hq, Rq); rows of dense stats that are none
+        hold NaN.
+        """
+        side, heads = problem.side_q, problem.case.heads[0]
+        if problem.case.has_ragged_stats:
+            return np.ascontiguousarray(rows.T)
+        dense = np.full((self.batch, heads, self.capacity_q, 1), np.nan, dtype=rows.dtype)
+        for batch, (start, block) in enumerate(zip(side.starts, side.blocks, strict=True)):
+            dense[batch, :, :block, 0] = rows[:, start : start + block]
+        return dense
 
 
 def _strides(case: Case, heads: int, capacity: int, dim: int) -> list[int]:

@@ -38,10 +38,10 @@ class SdpaBackwardGraph(SdpaGraph):
         problem = back.forward
         pack = self.pack(problem, {})
         for name, rows in (("o", back.o), ("do", back.do)):
-            pack[self.tensors[name]] = self._to_memory(rows, problem)
-        pack[self.tensors["stats"]] = self._stats_memory(back.lse, back)
+            pack[self.tensors[name]] = self.to_memory(rows, problem)
+        pack[self.tensors["stats"]] = self.stats_to_memory(back.lse, problem)
         if back.dstats is not None:
-            pack[self.tensors["dstats"]] = self._stats_memory(back.dstats, back)
+            pack[self.tensors["dstats"]] = self.stats_to_memory(back.dstats, problem)
         return pack
 
     def new_gradients(self, back: BackwardProblem, fill: float) -> dict[str, Array]:
@@ -87,15 +87,6 @@ class SdpaBackwardGraph(SdpaGraph):
         for guard, kept in zip(self.guards, before, strict=True):
             assert_same_bits(guard, kept, f"{back.case.name}: guard")
         return gradients
-
-    def _stats_memory(self, rows: Array, back: BackwardProblem) -> Array:
-        side, heads = back.forward.side_q, back.case.heads[0]
-        if back.case.has_ragged_stats:
-            return np.ascontiguousarray(rows.T)
-        dense = np.full((self.batch, heads, self.capacity_q, 1), np.nan, dtype=rows.dtype)
-        for batch, (start, block) in enumerate(zip(side.starts, side.blocks, strict=True)):
-            dense[batch, :, :block, 0] = rows[:, start : start + block]
-        return dense
 
 
 def sdpa_backward_graph(back: BackwardProblem) -> SdpaBackwardGraph:

@@ -12,6 +12,7 @@ neighbour nor a bigger batch widens its bounds.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -115,6 +116,14 @@ def _softmax(scores: Array, visible: Array) -> tuple[Array, Array]:
     return weights / total[:, :, None], lse
 
 
+@dataclass(frozen=True)
+class Expected:
+    """A result in wide arithmetic, and the error allowed at each of its elements."""
+
+    values: Array
+    bounds: Array
+
+
 def error_bound(
     oracle: Array, plain: Sequence[Array], dtype: np.dtype[Any], *, gradient: bool = False
 ) -> Array:
@@ -169,6 +178,26 @@ def first_violation(
     )
 
 
+def expected_sequence(
+    inputs: tuple[Array, Array, Array],
+    options: SdpaOptions | None = None,
+    *,
+    bias: Array | None = None,
+    dropout: Array | None = None,
+) -> tuple[Expected, Expected]:
+    """O [Hq,Sq,Dv] and LSE [Hq,Sq] of one sequence; ``inputs`` are q, k, v as the engine sees
+    them.
+    """
+    q, k, v = inputs
+    oracle_o, oracle_lse = sdpa_oracle(q, k, v, options, bias=bias, dropout=dropout)
+    plain = plain_results(q, k, v, options, bias=bias, dropout=dropout)
+    bound_o = error_bound(oracle_o, [o for o, _ in plain], q.dtype)
+    # A row that sees no key is exactly 0: no error is allowed there.
+    bound_o = np.where(np.isneginf(oracle_lse)[:, :, None], 0, bound_o)
+    bound_lse = error_bound(oracle_lse, [lse for _, lse in plain], np.dtype(np.float32))
+    return Expected(oracle_o, bound_o), Expected(oracle_lse, bound_lse)
+
+
 def assert_sequence_close(
     got_o: Array,
     got_lse: Array | None,
@@ -185,16 +214,10 @@ def assert_sequence_close(
     ``inputs`` are q, k, v as the engine saw them. Raises AssertionError naming the worst element,
     its index, the value got and the value expected.
     """
-    q, k, v = inputs
-    oracle_o, oracle_lse = sdpa_oracle(q, k, v, options, bias=bias, dropout=dropout)
-    plain = plain_results(q, k, v, options, bias=bias, dropout=dropout)
-    bound_o = error_bound(oracle_o, [o for o, _ in plain], q.dtype)
-    # A row that sees no key is exactly 0: no error is allowed there.
-    bound_o = np.where(np.isneginf(oracle_lse)[:, :, None], 0, bound_o)
-    problems = [first_violation("O", ("head", "row", "col"), got_o, oracle_o, bound_o)]
+    o, lse = expected_sequence(inputs, options, bias=bias, dropout=dropout)
+    problems = [first_violation("O", ("head", "row", "col"), got_o, o.values, o.bounds)]
     if got_lse is not None:
-        bound_lse = error_bound(oracle_lse, [lse for _, lse in plain], np.dtype(np.float32))
-        problems.append(first_violation("LSE", ("head", "row"), got_lse, oracle_lse, bound_lse))
+        problems.append(first_violation("LSE", ("head", "row"), got_lse, lse.values, lse.bounds))
     found = [text for text in problems if text is not None]
     if found:
         raise AssertionError(" | ".join(f"[{label}] {text}" if label else text for text in found))

@@ -1,0 +1,61 @@
+"""The process in which cases run: ``python -m raggeddnn.verify.child REQUESTS RESULTS``.
+
+The arguments are file descriptors. Requests and results are JSON, one a line, and standard output
+is left to plugins, which print. First comes ``{"plugin": path or null}``, answered by the engines
+or by ``{"error": ...}``; then ``{"engine": ..., "case": ...}`` as often as wanted, each answered by
+a finding. The end of the requests ends the process.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import os
+import resource
+import signal
+import sys
+from typing import Any
+
+import raggeddnn as rd
+
+from .judge import judge
+from .suite import all_cases
+
+
+def _engines(plugin: str | None) -> dict[str, Any]:
+    try:
+        if plugin is not None:
+            rd.add_plugin_path(plugin)
+    except rd.Error as error:
+        return {"error": str(error)}
+    fields = ("name", "plugin", "version", "device", "available", "reason", "path")
+    return {"engines": [{name: getattr(e, name) for name in fields} for e in rd.engines()]}
+
+
+def serve(requests: int, results: int) -> None:
+    """Answer requests until they end."""
+    for descriptor in (requests, results):  # no child of a plugin's shall hold them
+        os.set_inheritable(descriptor, False)
+    with os.fdopen(requests) as reader, os.fdopen(results, "w") as writer:
+
+        def answer(reply: dict[str, Any]) -> None:
+            print(json.dumps(reply), file=writer, flush=True)
+
+        answer(_engines(json.loads(reader.readline())["plugin"]))
+        cases = {case.name: case for case in all_cases()}
+        for line in reader:
+            request = json.loads(line)
+            finding = judge(cases[request["case"]].subject(), request["engine"])
+            answer({"kind": finding.kind, "detail": finding.detail})
+
+
+def main() -> None:
+    faulthandler.enable()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # An interrupt from the terminal reaches both processes; the parent sees to this one.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    serve(int(sys.argv[1]), int(sys.argv[2]))
+
+
+if __name__ == "__main__":
+    main()
