@@ -18,13 +18,14 @@ from raggeddnn.testing import (
     ragged_oracle,
     sdpa_oracle,
 )
-from raggeddnn.testing.checks import assert_same_bits, run_and_check
+from raggeddnn.testing.checks import assert_same_bits, is_reference, run_and_check
 from raggeddnn.testing.graphs import sdpa_graph
 from raggeddnn.testing.reported import (
     HEAD_DIMS,
     LAYOUTS,
     SCALES,
     WINDOWS,
+    hidden_by_bias,
     longer,
     reported,
     spoilt_sequence,
@@ -247,6 +248,38 @@ def test_t17_more_heads_than_a_grid_axis(varlen):
     assert_same_bits(varlen(*qkv, offsets, offsets), qkv[2], "O is V")
 
 
+@pytest.mark.parametrize("names", [("q",), ("k",), ("v",), ("q", "k", "v")])
+def test_t19_inputs_are_broadcast_over_heads(engine, names):
+    arrays = {name: draw(2, 4, 6, 8, seed=seed) for seed, name in enumerate("qkv")}
+    shared = {
+        name: np.broadcast_to(x[:, :1], x.shape) if name in names else x
+        for name, x in arrays.items()
+    }
+    results = []
+    for inputs in (shared, {name: np.ascontiguousarray(x) for name, x in shared.items()}):
+        graph = rd.Graph(io_data_type=rd.DataType.FLOAT)
+        tensors = {
+            name: graph.tensor(name=name, dim=list(x.shape), stride=[n // 4 for n in x.strides])
+            for name, x in inputs.items()
+        }
+        o, stats = graph.sdpa(*tensors.values(), generate_stats=True)
+        outputs = {
+            o.set_output(True): np.full((2, 4, 6, 8), np.nan, np.float32),
+            stats.set_output(True): np.full((2, 4, 6, 1), np.nan, np.float32),
+        }
+        try:
+            plan = graph.build(engine=engine)
+        except rd.NotSupportedError as refusal:
+            if is_reference(engine):
+                raise
+            pytest.skip(f"{engine} refuses: {refusal}")
+        plan.execute({**{tensors[name]: x for name, x in inputs.items()}, **outputs})
+        results.append(list(outputs.values()))
+    for one, other in zip(*results, strict=True):
+        assert not np.isnan(one).any()
+        assert_same_bits(one, other, "broadcast over heads")
+
+
 def test_t20_same_shapes_other_strides_scale_type_window(varlen):
     offsets = cu(9, 14), cu(12, 11)
     q, wide_k, v = draw(23, 2, 16), draw(23, 4, 16, seed=1), draw(23, 2, 16, seed=2)
@@ -270,6 +303,16 @@ def test_t21_one_plan_four_sets_of_lengths(build):
     plan = build(sdpa)
     for lens in [(10, 22, 0, 0), (1, 1, 1, 29), (32, 0, 0, 0), (0, 0, 31, 1)]:
         run_and_check(sdpa, plan, make_problem(replace(base, lens_q=lens, lens_kv=lens)))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_t22_bias_of_each_sequence_with_hidden_columns_and_rows(build, layout):
+    problem = hidden_by_bias(make_problem(replace(reported("t22"), layout=layout)))
+    sdpa = sdpa_graph(problem)
+    outputs = run_and_check(sdpa, build(sdpa), problem)
+    row = problem.rows_of(1)[0].start + 5
+    assert not sdpa.o_rows(outputs, problem)[row, 3].any()
+    assert np.isneginf(sdpa.lse_rows(outputs, problem)[3, row])
 
 
 def test_t25_repeated_offsets_are_valid(varlen):

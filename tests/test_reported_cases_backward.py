@@ -157,6 +157,36 @@ def test_t16_a_loss_of_the_log_sum_exp(build, layout):
     assert (got["dq"][written] != without["dq"][written]).any()
 
 
+@pytest.mark.parametrize(("batches", "heads"), [(65_537, 1), (1, 65_537)])
+def test_t17_more_sequences_or_heads_than_a_grid_axis(engine, batches, heads):
+    graph = rd.Graph(io_data_type=rd.DataType.FLOAT)
+    aux = graph.tensor(name="off", dim=[batches + 1, 1, 1, 1], data_type=rd.DataType.INT64)
+    ragged = {"ragged_offset": aux, "ragged_offset_multiplier": 4 * heads}
+    tensors = [
+        graph.tensor(name=name, dim=[batches, heads, 1, 4], **ragged)
+        for name in ("q", "k", "v", "o", "do")
+    ]
+    stats = graph.tensor(name="stats", dim=[batches, heads, 1, 1])
+    gradients = graph.sdpa_backward(*tensors, stats)
+    zeros = np.zeros((batches, heads, 4), np.float32)
+    v, do = np.random.default_rng(0).standard_normal((2, *zeros.shape)).astype(np.float32)
+    # One key, score 0: probability 1, so that o is v and dv is do; q and k are 0.
+    pack = dict(zip(tensors, (zeros, zeros, v, v, do), strict=True))
+    pack |= {aux: np.arange(batches + 1), stats: np.zeros((batches, heads, 1, 1), np.float32)}
+    got = [np.full(zeros.shape, np.nan, np.float32) for _ in gradients[:3]]
+    for tensor, array in zip(gradients, got, strict=False):
+        pack[tensor.set_output(True)] = array
+    try:
+        plan = graph.build(engine=engine)
+    except rd.NotSupportedError as refusal:
+        if is_reference(engine):
+            raise
+        pytest.skip(f"{engine} refuses: {refusal}")
+    plan.execute(pack)
+    assert not got[0].any() and not got[1].any()
+    assert_same_bits(got[2], do, "dv is do")
+
+
 class Strided:
     """A dense problem whose inputs lie as the arrays do: any strides, 0 among them."""
 
