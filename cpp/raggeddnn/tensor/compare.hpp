@@ -41,13 +41,18 @@ struct SentinelReport {
     bool passed() const { return mismatched == 0; }
     explicit operator bool() const { return passed(); }
     std::string to_string() const {
-        std::string text = message(mismatched, " of ", compared, " elements differ (", skipped,
-                                   " never written, skipped)");
+        std::string text = message(mismatched, " of ", compared,
+                                   compared == 1 ? " element differs" : " elements differ", " (",
+                                   skipped, " never written, skipped)");
         if (worst_index.empty()) return text;
-        return text + message("; the worst at ", to_text(worst_index), " got ", worst_other,
-                              ", expected ", worst_reference, " within ", worst_limit, ", off by ",
-                              worst_error);
+        return text + message("; the worst at ", to_text(worst_index), " got ", number(worst_other),
+                              ", expected ", number(worst_reference), " within ", worst_limit,
+                              ", off by ", worst_error);
     }
+
+private:
+    // A NaN's sign means nothing.
+    static std::string number(double value) { return std::isnan(value) ? "nan" : message(value); }
 };
 
 namespace detail {
