@@ -48,7 +48,8 @@ TOP_LEVEL = {
     "tests",
     "benchmarks",
 }
-LAZY_IMPORTS = {"torch", "rich", "matplotlib", "ml_dtypes"}
+LAZY_IMPORTS = {"torch", "transformers", "rich", "matplotlib", "ml_dtypes"}
+TORCH = "python/raggeddnn/torch/"  # of PyTorch, and imported by nothing else of the package
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 CODE_SUFFIXES = (".cpp", ".hpp", ".h", ".c", ".hip", ".py")
 
@@ -153,15 +154,17 @@ def module_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def eager_imports(path: str, text: str) -> list[str]:
+    lazy = LAZY_IMPORTS - {"torch"} if path.startswith(TORCH) else LAZY_IMPORTS
     found = []
     for statement in module_level(ast.parse(text).body):
         names = [alias.name for alias in getattr(statement, "names", []) if hasattr(alias, "name")]
         if isinstance(statement, ast.ImportFrom):
-            names = [statement.module or ""] if statement.level == 0 else []
+            # `from . import torch` is raggeddnn.torch, which imports torch.
+            names = [statement.module] if statement.module else names
         elif not isinstance(statement, ast.Import):
             continue
         for name in names:
-            if name.split(".")[0] in LAZY_IMPORTS:
+            if name.removeprefix("raggeddnn.").split(".")[0] in lazy:
                 found.append(f"{path}: imports {name} at module level")
     return found
 
@@ -247,6 +250,10 @@ KERNEL = f"{GPU_KERNELS}a.hpp"
         (eager_imports, "a.py", "try:\n    from matplotlib import pyplot\nexcept E:\n    pass\n"),
         (eager_imports, "a.py", "class A:\n    import ml_dtypes\n"),
         (eager_imports, "a.py", "try:\n    pass\nexcept E:\n    import torch\n"),
+        (eager_imports, "a.py", "from . import torch\n"),
+        (eager_imports, "a.py", "from .torch import varlen_attn\n"),
+        (eager_imports, "a.py", "import raggeddnn.torch\n"),
+        (eager_imports, TORCH + "a.py", "import transformers\n"),
     ],
 )
 def test_rules_can_fail(rule: Rule, path: str, text: str) -> None:
@@ -265,7 +272,9 @@ def test_rules_can_fail(rule: Rule, path: str, text: str) -> None:
         (wrong_header_start, "a.h", "/* Why.\n */\n#ifndef A_H\n#define A_H\n"),
         (too_long, "a.cpp", "\n" * MAX_LINES),
         (eager_imports, "a.py", "def f():\n    import torch\n"),
-        (eager_imports, "a.py", "from . import torch\n"),
+        (eager_imports, "a.py", "from . import varlen\n"),
+        (eager_imports, "a.py", "from .varlen import torch_like\n"),
+        (eager_imports, TORCH + "a.py", "import torch\nfrom torch import Tensor\n"),
         (eager_imports, "a.py", "if TYPE_CHECKING:\n    import torch\n"),
     ],
 )

@@ -11,6 +11,7 @@ import fb_builder as fb
 import numpy as np
 import pytest
 import raggeddnn as rd
+import torch
 from dlpack_by_hand import BFLOAT_CODE, FP8_E4M3_CODE, READ_ONLY, ROCM, Producer, bfloat16_bits
 from fuzz.samples import content
 from plugins.fakes import REFERENCE, verdicts
@@ -283,7 +284,6 @@ def test_t34_memory_of_another_device_is_refused_by_name():
 
 
 def test_t34_a_tensor_freed_straight_after_the_call():
-    torch = pytest.importorskip("torch")
     expected = result(lambda a: a)
     plan, tensors = attention()
     o = torch.full((1, 1, 3, 8), float("nan"))

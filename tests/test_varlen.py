@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 import raggeddnn as rd
 import raggeddnn.varlen
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from raggeddnn import _plans
 from raggeddnn.testing import (
     CASES,
     Case,
@@ -210,7 +212,7 @@ def test_causal_closes_the_right_side_of_a_window(varlen):
 
 def test_scales_and_lengths_share_one_plan():
     rd.varlen.clear_plan_cache()
-    builds = rd.varlen._plans.builds
+    builds = _plans.plans.builds
     rng = np.random.default_rng(3)
     for turn, scale in enumerate([None, 1.0, -0.5, 0.0, 7.0]):
         lens = rng.integers(9, 16, size=4)
@@ -227,11 +229,11 @@ def test_scales_and_lengths_share_one_plan():
         args, options = arguments(problem)
         o, lse = rd.varlen.sdpa(*args, return_lse=True, engine=ENGINE, **options)
         assert_sdpa_close(o, lse, problem)
-    assert rd.varlen._plans.builds == builds + 1
+    assert _plans.plans.builds == builds + 1
 
 
 def test_the_plan_cache_is_bounded_and_drops_the_oldest():
-    cache = rd.varlen._PlanCache(2)
+    cache = _plans.PlanCache(2)
     built = []
 
     def build(key):
@@ -283,7 +285,6 @@ def test_any_lengths_heads_and_windows(lens, group, window, causal, seed):
 
 
 def test_torch_tensors_give_torch_tensors():
-    torch = pytest.importorskip("torch")
     problem = small()
     args, options = arguments(problem)
     tensors = [torch.from_numpy(x) for x in args]
@@ -299,7 +300,6 @@ def test_torch_tensors_give_torch_tensors():
 
 
 def test_lazily_negated_torch_views_are_resolved():
-    torch = pytest.importorskip("torch")
     args, _ = arguments(small())
     tensors = [torch.from_numpy(x) for x in args]
     expected = rd.varlen.sdpa(*(-x for x in args[:3]), *args[3:], engine=ENGINE)
@@ -313,7 +313,6 @@ def test_lazily_negated_torch_views_are_resolved():
 
 
 def test_torch_outs_that_cannot_be_written_are_refused():
-    torch = pytest.importorskip("torch")
     tensors = [torch.from_numpy(x) for x in arguments(small())[0]]
     good = torch.zeros(17, 4, 16)
     for out, message in [
@@ -328,7 +327,6 @@ def test_torch_outs_that_cannot_be_written_are_refused():
 
 
 def test_a_written_torch_out_counts_as_changed():
-    torch = pytest.importorskip("torch")
     if not hasattr(torch.autograd.graph, "increment_version"):
         pytest.skip("this torch cannot be told")
     tensors = [torch.from_numpy(x) for x in arguments(small())[0]]
@@ -356,7 +354,6 @@ def test_an_out_that_overlaps_an_input_is_refused():
 
 
 def test_an_out_between_the_inputs_of_one_buffer_is_taken():
-    torch = pytest.importorskip("torch")
     offsets = ints(0, 8, 20)
     for dtype in (torch.float32, torch.bfloat16):
         packed = torch.randn(20, 3, 4, 33).to(dtype)

@@ -10,11 +10,6 @@
 
 namespace raggeddnn::python {
 
-namespace {
-
-// Where the memory of an empty array points: somewhere, aligned as much as any tensor asks.
-alignas(4096) unsigned char nothing[1];
-
 DataType type_of_name(const std::string& name) {
     static const std::pair<const char*, DataType> names[] = {
         {"float32", DataType::FLOAT},       {"float16", DataType::HALF},
@@ -28,6 +23,11 @@ DataType type_of_name(const std::string& name) {
     }
     return DataType::NOT_SET;
 }
+
+namespace {
+
+// Where the memory of an empty array points: somewhere, aligned as much as any tensor asks.
+alignas(4096) unsigned char nothing[1];
 
 DataType type_of_dtype(const py::dtype& dtype, std::string& name) {
     if (dtype.byteorder() == (std::endian::native == std::endian::little ? '>' : '<')) {

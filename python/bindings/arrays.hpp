@@ -28,6 +28,9 @@ struct ArrayInfo {
 // array that cannot be taken (negative strides, an exporter that refuses).
 std::optional<ArrayInfo> read_array(py::handle object, const std::string& what);
 
+// The data type that array libraries call so; NOT_SET for a name that none here has.
+DataType type_of_name(const std::string& name);
+
 // A variant pack from Python: {TensorAttributes or uid: array, int pointer, or number}.
 class PackReader {
 public:

@@ -24,6 +24,7 @@ void bind_errors(py::module_& m);
 void bind_types(py::module_& m);
 void bind_tensor_attributes(py::module_& m);
 void bind_execution(py::module_& m);
+void bind_calls(py::module_& m);
 void bind_graph(py::module_& m);
 void bind_tensor(py::module_& m);
 void bind_testing(py::module_& m);

@@ -23,15 +23,6 @@ import raggeddnn as rd
 
 Array = npt.NDArray[Any]
 
-_DATA_TYPES = {
-    "float16": "HALF",
-    "bfloat16": "BFLOAT16",
-    "float32": "FLOAT",
-    "float64": "DOUBLE",
-    "int32": "INT32",
-    "int64": "INT64",
-}
-
 # NumPy moved the exception in 1.25.
 _TooHardError: Any = getattr(np, "exceptions", np).TooHardError
 # Candidate solutions that the exact test for shared memory may try: milliseconds.
@@ -41,12 +32,6 @@ _MAX_WORK: Any = 100_000
 def invalid(text: str) -> rd.InvalidValueError:
     """The exception for a wrong argument of ``varlen.sdpa``."""
     return rd.InvalidValueError(f"[varlen.sdpa] {text}")
-
-
-def data_type_of(dtype_name: str) -> rd.DataType | None:
-    """The graph's data type for a name like ``float32``; None for types attention does not take."""
-    found = _DATA_TYPES.get(dtype_name)
-    return None if found is None else getattr(rd.DataType, found)
 
 
 def is_torch(x: object) -> bool:

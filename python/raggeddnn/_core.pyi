@@ -293,6 +293,57 @@ class ExecutionPlan:
         In bytes.
         """
 
+class TensorFacts:
+    """
+    What plans depend on in some tensors (or None), read once.
+    """
+
+    def __init__(
+        self, tensors: tuple[typing.Any, ...], free: typing.SupportsInt | typing.SupportsIndex
+    ) -> None: ...
+    def check_sequences(
+        self,
+        tables: typing.SupportsInt | typing.SupportsIndex,
+        limit_q: typing.SupportsInt | typing.SupportsIndex,
+        limit_k: typing.SupportsInt | typing.SupportsIndex,
+        words: tuple[typing.Any, ...],
+    ) -> tuple[int, int, bool, bool, bool]:
+        """
+        Of q, k, v and, from index `tables` on, cumulative and valid lengths: checks those in host memory against rows and longest lengths. Returns S_max of both sides, whether every row of q and of k is a sequence's, and whether there is anything to compute. Raises InvalidValueError in the `words` of the caller's arguments.
+        """
+
+    @property
+    def key(self) -> bytes:
+        """
+        Equal for tensors that one plan serves: types, devices, dims, strides, alignments.
+        """
+
+class PlanCall:
+    """
+    A plan, executed by the addresses of a kind of call.
+    """
+
+    def __init__(
+        self,
+        plan: ExecutionPlan,
+        inputs: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex | None],
+        outputs: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex],
+        scale: typing.SupportsInt | typing.SupportsIndex,
+    ) -> None: ...
+    def run(
+        self,
+        facts: TensorFacts,
+        outputs: tuple[typing.Any, ...],
+        scale: typing.SupportsFloat | typing.SupportsIndex,
+        workspace: typing.SupportsInt | typing.SupportsIndex = 0,
+        stream: typing.SupportsInt | typing.SupportsIndex = 0,
+    ) -> None: ...
+    @property
+    def workspace_size(self) -> int:
+        """
+        In bytes.
+        """
+
 class PointwiseMode(enum.IntEnum):
     """
     Elementwise functions, by hipDNN's numbers.

@@ -248,7 +248,7 @@ class ShallowRaggedTensor(TensorBase):
     Only ``fill_with_value`` and ``fill_with_sentinel_value`` fill it.
     """
 
-    def __init__(  # noqa: PLR0917
+    def __init__(
         self,
         array: Any,
         padded_dims: Sequence[int],

@@ -9,9 +9,7 @@ same shape, whatever the lengths and the scale.
 from __future__ import annotations
 
 import math
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +22,6 @@ from ._arrays import (
     Operand,
     as_operand,
     check_writable,
-    data_type_of,
     finite_scale,
     flag,
     integer,
@@ -32,30 +29,12 @@ from ._arrays import (
     invalid,
     note_written,
 )
-
-PLAN_CACHE_SIZE = 64
-_FLOATS = ("float16", "bfloat16", "float32", "float64")
+from ._plans import FLOATS, Integers, Memory, Problem, build, capacity_of, is_token_major, plans
 
 
-def _row_strides(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
-    """(row, head) strides with those of axes of size 1, which mean nothing, made canonical."""
-    rows, heads, dim = shape
-    head = strides[1] if heads > 1 else dim
-    span = (heads - 1) * head + dim
-    return (strides[0] if rows > 1 else span), head
-
-
-def _is_token_major(x: Operand, *, distinct: bool) -> bool:
-    """Can a ragged tensor address this (total, H, D) array: each row one run, rows one after
-    another?
-
-    ``distinct`` asks also that no two heads share memory, as an output must.
-    """
-    _, heads, dim = x.shape
-    row, head = _row_strides(x.shape, x.strides)
-    if (dim > 1 and x.strides[2] != 1) or head < (dim if distinct else 0):
-        return False
-    return row >= (heads - 1) * head + dim
+def clear_plan_cache() -> None:
+    """Forget all plans, for instance after adding an engine that should be chosen from now on."""
+    plans.clear()
 
 
 def _rows(name: str, x: Any) -> Operand:
@@ -67,9 +46,10 @@ def _rows(name: str, x: Any) -> Operand:
         raise invalid(f"{name} has shape {operand.shape}, expected (total, heads, head_dim)")
     if operand.shape[1] == 0 or operand.shape[2] == 0:
         raise invalid(f"{name} has shape {operand.shape}, expected at least one head and element")
-    if operand.dtype_name not in _FLOATS:
-        raise invalid(f"{name} has data type {operand.dtype_name}, expected one of {_FLOATS}")
-    return operand if _is_token_major(operand, distinct=False) else operand.contiguous()
+    if operand.dtype_name not in FLOATS:
+        raise invalid(f"{name} has data type {operand.dtype_name}, expected one of {FLOATS}")
+    is_direct = is_token_major(operand.shape, operand.strides, distinct=False)
+    return operand if is_direct else operand.contiguous()
 
 
 def _check_rows(q: Operand, k: Operand, v: Operand) -> None:
@@ -150,9 +130,8 @@ class _Side:
 
     @property
     def capacity(self) -> int:
-        """S_max: the longest block, rounded up to a power of two so that few plans are built."""
-        longest = int(self.blocks.max(initial=0))
-        return 1 << max(longest - 1, 0).bit_length()
+        """S_max that holds the longest block."""
+        return capacity_of(int(self.blocks.max(initial=0)))
 
     def with_used(self) -> _Side:
         """The same with explicit lengths."""
@@ -168,159 +147,6 @@ class _Side:
         if self.cu[-1] < self.rows:
             runs.append(slice(int(self.cu[-1]), self.rows))
         return runs
-
-
-@dataclass(frozen=True)
-class _RowTensor:
-    """What a plan depends on in a (total, H, D) tensor. Strides in elements, alignment in bytes."""
-
-    name: str
-    heads: int
-    dim: int
-    strides: tuple[int, int]
-    alignment: int
-
-    @staticmethod
-    def of(x: Operand) -> _RowTensor:
-        return _RowTensor(
-            x.name, x.shape[1], x.shape[2], _row_strides(x.shape, x.strides), x.alignment
-        )
-
-
-@dataclass(frozen=True)
-class _Key:
-    """All that a plan depends on; lengths, offsets, totals and the scale are given at execute."""
-
-    batch: int
-    capacities: tuple[int, int]
-    rows: tuple[_RowTensor, ...]
-    dtype_name: str
-    integers: tuple[tuple[str, str, int], ...]
-    bounds: tuple[int | None, int | None]
-    with_lse: bool
-    engine: str | None
-
-
-@dataclass(frozen=True)
-class _Plan:
-    plan: rd.ExecutionPlan
-    tensors: dict[str, rd.TensorAttributes]
-
-
-class _PlanCache:
-    """The plans used last, at most ``size``; safe to use from several threads."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._plans: OrderedDict[_Key, _Plan] = OrderedDict()
-        self._lock = threading.Lock()
-        self.builds = 0
-
-    def get(self, key: _Key, build: Callable[[_Key], _Plan]) -> _Plan:
-        with self._lock:
-            found = self._plans.get(key)
-            if found is not None:
-                self._plans.move_to_end(key)
-                return found
-        # Built outside the lock: a slow build holds up nobody, and two equal ones do no harm.
-        built = build(key)
-        with self._lock:
-            self.builds += 1
-            self._plans[key] = built
-            while len(self._plans) > self._size:
-                self._plans.popitem(last=False)
-        return built
-
-    def clear(self) -> None:
-        with self._lock:
-            self._plans.clear()
-
-    def __len__(self) -> int:
-        return len(self._plans)
-
-
-_plans = _PlanCache(PLAN_CACHE_SIZE)
-
-
-def clear_plan_cache() -> None:
-    """Forget all plans, for instance after adding an engine that should be chosen from now on."""
-    _plans.clear()
-
-
-def _add_rows(
-    graph: rd.Graph, key: _Key, x: _RowTensor, aux: rd.TensorAttributes
-) -> rd.TensorAttributes:
-    """A ragged [B,H,S_max,D] input whose memory is the caller's (total, H, D) array."""
-    capacity = key.capacities[0 if x.name == "q" else 1]
-    row, head = x.strides
-    return graph.tensor(
-        name=x.name,
-        dim=[key.batch, x.heads, capacity, x.dim],
-        stride=[capacity * row, head, row, 1],
-        data_type=data_type_of(key.dtype_name),
-        alignment=x.alignment,
-        ragged_offset=aux,
-        ragged_offset_multiplier=row,
-    )
-
-
-def _set_output(
-    tensor: rd.TensorAttributes, key: _Key, x: _RowTensor, aux: rd.TensorAttributes
-) -> None:
-    capacity = key.capacities[0]
-    row, head = x.strides
-    tensor.set_name(x.name).set_output(True).set_alignment(x.alignment)
-    tensor.set_dim([key.batch, x.heads, capacity, x.dim])
-    tensor.set_stride([capacity * row, head, row, 1])
-    tensor.set_ragged_offset(aux).set_ragged_offset_multiplier(row)
-
-
-def _build(key: _Key) -> _Plan:
-    compute = rd.DataType.DOUBLE if key.dtype_name == "float64" else rd.DataType.FLOAT
-    io_type = data_type_of(key.dtype_name) or rd.DataType.NOT_SET
-    graph = rd.Graph(
-        name="varlen_sdpa",
-        io_data_type=io_type,
-        intermediate_data_type=compute,
-        compute_data_type=compute,
-    )
-    tensors: dict[str, rd.TensorAttributes] = {}
-    for name, dtype_name, alignment in key.integers:
-        tensors[name] = graph.tensor(
-            name=name,
-            dim=[key.batch + name.startswith("cu"), 1, 1, 1],
-            stride=[1, 1, 1, 1],
-            data_type=data_type_of(dtype_name),
-            alignment=alignment,
-        )
-    aux_q, aux_kv = tensors["cu_seqlens_q"], tensors["cu_seqlens_k"]
-    q, k, v, o = key.rows
-    for x in (q, k, v):
-        tensors[x.name] = _add_rows(graph, key, x, aux_q if x is q else aux_kv)
-    # A run-time parameter without a value: each call brings one, and no scale needs its own plan.
-    scale = rd.TensorAttributes().set_name("scale").set_dim([1]).set_stride([1])
-    scale.set_data_type(compute).set_as_runtime_parameter()
-    tensors["scale"] = graph.tensor(scale)
-    o_tensor, stats = graph.sdpa(
-        tensors["q"],
-        tensors["k"],
-        tensors["v"],
-        attn_scale=tensors["scale"],
-        seq_len_q=tensors.get("seqused_q"),
-        seq_len_kv=tensors.get("seqused_k"),
-        diagonal_alignment=rd.DiagonalAlignment.BOTTOM_RIGHT,
-        left_bound=key.bounds[0],
-        right_bound=key.bounds[1],
-        generate_stats=key.with_lse,
-        name="varlen_sdpa",
-    )
-    _set_output(o_tensor.set_data_type(io_type), key, o, aux_q)
-    tensors["out"] = o_tensor
-    if stats is not None:
-        lse = _RowTensor("lse", q.heads, 1, (q.heads, 1), 4)
-        _set_output(stats.set_data_type(rd.DataType.FLOAT), key, lse, aux_q)
-        tensors["lse"] = stats
-    return _Plan(graph.build(engine=key.engine), tensors)
 
 
 def _bounds(causal: bool, window_size: tuple[int, int]) -> tuple[int | None, int | None]:
@@ -432,7 +258,7 @@ def sdpa(
     bounds, scale_value = _bounds(causal, window_size), finite_scale(scale, rows_q)
     total, heads = rows_q.shape[0], rows_q.shape[1]
     target = _output(out, rows_q, (total, heads, rows_v.shape[2]), inputs)
-    direct = _is_token_major(target, distinct=True)
+    direct = is_token_major(target.shape, target.strides, distinct=True)
     written = target if direct else as_operand("out", target.new(target.shape))
     lse = as_operand("lse", rows_q.new((total, heads), "float32")) if return_lse else None
 
@@ -457,6 +283,13 @@ def sdpa(
     return result, as_operand("lse", lse.array.T).contiguous().array
 
 
+def _memory(x: Operand, batch: tuple[int, int, str]) -> Memory:
+    """Of q, k, v, o (total, H, D) or the log-sum-exp (total, H) in a graph."""
+    tail = (1,) * (3 - len(x.shape))
+    kind = (x.dtype_name, x.alignment)
+    return Memory.of_rows((*x.shape, *tail), (*x.strides, *tail), kind, batch)
+
+
 def _run(
     rows: tuple[Operand, Operand, Operand, Operand],
     lse: Operand | None,
@@ -465,24 +298,31 @@ def _run(
 ) -> None:
     """Find or build the plan and execute it on q, k, v and the output."""
     bounds, scale, engine = settings
-    arrays: dict[str, Array] = {}
+    integers: dict[str, Array] = {}
     for side in sides:
-        arrays[f"cu_seqlens_{side.name}"] = side.cu
+        integers[f"cu_seqlens_{side.name}"] = side.cu
         if side.used is not None:
-            arrays[f"seqused_{side.name}"] = side.used
-    integers = {name: as_operand(name, array) for name, array in arrays.items()}
-    key = _Key(
-        batch=sides[0].cu.size - 1,
-        capacities=(sides[0].capacity, sides[1].capacity),
-        rows=tuple(_RowTensor.of(x) for x in rows),
-        dtype_name=rows[0].dtype_name,
-        integers=tuple((n, x.dtype_name, x.alignment) for n, x in integers.items()),
+            integers[f"seqused_{side.name}"] = side.used
+    tables = {name: as_operand(name, array) for name, array in integers.items()}
+    batches = {
+        side.name: (side.cu.size - 1, side.capacity, f"cu_seqlens_{side.name}") for side in sides
+    }
+    arrays = dict(zip(("q", "k", "v", "o"), rows, strict=True))
+    if lse is not None:
+        arrays["lse"] = lse
+    memory = {
+        name: _memory(x, batches["k" if name in ("k", "v") else "q"]) for name, x in arrays.items()
+    }
+    problem = Problem(
+        memory=tuple(memory.items()),
+        integers=tuple(
+            Integers(name, x.shape[0], x.dtype_name, x.alignment) for name, x in tables.items()
+        ),
         bounds=bounds,
-        with_lse=lse is not None,
         engine=engine,
     )
-    found = _plans.get(key, _build)
+    found = plans.get(problem, build)
     pack: dict[rd.TensorAttributes, Any] = {found.tensors["scale"]: scale}
-    for x in (*rows, *integers.values(), *(() if lse is None else (lse,))):
-        pack[found.tensors[x.name]] = x.array
+    for name, x in (*arrays.items(), *tables.items()):
+        pack[found.tensors[name]] = x.array
     found.plan.execute(pack)

@@ -49,6 +49,20 @@ struct ManagedTensorVersioned {
 
 inline constexpr uint64_t FLAG_READ_ONLY = 1;
 
+// What a type's __dlpack_c_exchange_api__ capsule holds (DLPack 1.3): functions instead of methods.
+struct ExchangeApi {
+    static constexpr const char* CAPSULE = "dlpack_exchange_api";
+    uint32_t major;
+    uint32_t minor;
+    ExchangeApi* previous;  // of an older major version, or null
+    void* allocate;
+    void* export_managed;
+    void* import_managed;
+    // Fills a tensor whose shape and strides stay the producer's; 0, or -1 with a Python error.
+    int (*borrow)(void* object, Tensor* to);  // may be null
+    void* current_stream;
+};
+
 // Nothing for types that tensors here cannot have.
 inline std::optional<DataType> data_type_of(const ElementType& type) {
     if (type.lanes != 1) return std::nullopt;
