@@ -270,6 +270,68 @@ def test_more_tensors_than_lanes():
         assert line_of(lines, f" part {i}::out ", f"(from node {i})")
 
 
+def test_offsets_that_a_node_writes_are_drawn():
+    """Such a graph is refused, and looked at to see why."""
+    g = rd.Graph(io_data_type=rd.DataType.INT32)
+    n = g.tensor(name="n", dim=[3, 1, 1, 1])
+    off = g.pointwise(rd.PointwiseMode.ADD, n, n).set_output(True).set_name("off")
+    x = g.tensor(name="x", dim=[2, 2, 4, 8], ragged_offset=off, ragged_offset_multiplier=16)
+    g.pointwise(rd.PointwiseMode.RELU_FWD, x).set_output(True)
+    lines, chart, drawing = read_all(g)
+    assert line_of(lines, "─ in_0", " x ").endswith("ragged by off x 16")
+    assert ("off", None, "x") in chart.flow()
+    names = {key: texts[0] for key, texts in drawing.texts.items()}
+    lines = {(names[a], names[b], is_offset) for a, b, is_offset in drawing.edges}
+    assert ("off", "x", True) in lines and len(drawing.edges) == len(chart.edges) == 6
+
+
+def test_a_cycle_through_offsets_is_drawn():
+    g = rd.Graph(io_data_type=rd.DataType.FLOAT)
+    x, b = (g.tensor(name=name, dim=[2, 2, 4, 4]) for name in "xb")
+    c = g.matmul(x, b).set_name("c")
+    x.set_ragged_offset(c)
+    _, chart, drawing = read_all(g)
+    assert ("c", None, "x") in chart.flow()
+    # No line leads up; the box names the offsets.
+    assert {(a, b) for a, b, _ in drawing.edges} == {("t1", "n0"), ("t2", "n0"), ("n0", "t3")}
+    assert "ragged by c" in drawing.texts["t1"]
+
+
+def far_readers(length: int) -> rd.Graph:
+    """Each node adds `x` to the result before."""
+    g = rd.Graph(io_data_type=rd.DataType.FLOAT)
+    total = x = g.tensor(name="x", dim=[4, 4])
+    for _ in range(length):
+        total = g.pointwise(rd.PointwiseMode.ADD, total, x)
+    total.set_output(True)
+    return g
+
+
+def test_what_is_read_far_below_is_named_there():
+    drawing = read_svg(diagram.to_svg(far_readers(40)))
+    roles = [drawing.texts[f"n{i}"][-3:-1] for i in range(40)]
+    named = [i for i in range(40) if "in_1 ← x" in roles[i]]
+    led = [i for i in range(40) if ("t1", f"n{i}", False) in drawing.edges]
+    assert led + named == list(range(40)) and len(led) > 10 and len(named) > 10
+    assert all({"in_0", "in_1"} == set(roles[i]) for i in led)
+
+
+@pytest.mark.parametrize("shape", ["far", "side by side"])
+def test_a_drawing_grows_with_its_graph(shape):
+    """Twice the nodes, about twice the drawing, whoever reads what."""
+
+    def size(count: int) -> int:
+        if shape == "far":
+            return len(diagram.to_svg(far_readers(count)))
+        g = rd.Graph(io_data_type=rd.DataType.FLOAT)
+        x = g.tensor(name="x", dim=[4, 4])
+        for _ in range(count):
+            g.pointwise(rd.PointwiseMode.RELU_FWD, x).set_output(True)
+        return len(diagram.to_svg(g))
+
+    assert size(400) < 2.2 * size(200) < 1_000_000
+
+
 def test_two_hundred_nodes_take_less_than_a_second():
     g = pointwise_chain(200)
     start = time.perf_counter()
@@ -313,6 +375,29 @@ def test_what_is_no_graph_is_refused(draw, kind):
     source, words = NOT_GRAPHS[kind]
     with pytest.raises(rd.InvalidValueError, match=words):
         draw(source)
+
+
+def nested(depth: int) -> dict[str, object]:
+    tree: dict[str, object] = {}
+    for _ in range(depth):
+        tree = {"inner": tree}
+    return tree
+
+
+@pytest.mark.parametrize("draw", [diagram.to_text, diagram.to_mermaid, diagram.to_svg])
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"nodes": [{"type": "Sdpa", "x": nested(3000)}]},
+        {"nodes": [], "tensors": [{"uid": 1, "value": nested(3000)}]},
+        {"nodes": nested(3000)},
+        {"nodes": [], "name": nested(3000)},
+    ],
+    ids=["attribute", "value", "nodes", "name"],
+)
+def test_a_document_nested_too_deep_is_refused(draw, document):
+    with pytest.raises(rd.InvalidValueError, match="nested too deep"):
+        draw(document)
 
 
 def test_a_drawing_leaves_the_graph_as_it_is():

@@ -257,6 +257,29 @@ def test_bad_offsets_are_named_before_any_write(build, side, offsets, index):
     assert_refused(op, build(op), message, {"off": np.array(offsets)})
 
 
+LOW, HIGH = -(2**63), 2**63 - 1
+SUMS = {  # factors of the terms, and their sum where INT64 can hold it, else the nearest end
+    "two of the largest": ([(LOW, LOW)] * 2, HIGH),
+    "four of the largest": ([(LOW, LOW)] * 4, HIGH),
+    "many of the least": ([(LOW, HIGH)] * 9, LOW),
+    "beyond 128 bits and back": ([(LOW, LOW)] * 3 + [(LOW, HIGH)] * 3, HIGH),
+    "back to what INT64 holds": (
+        [(LOW, LOW)] * 2 + [(LOW, HIGH)] * 2 + [(LOW, 1)] * 2 + [(5, 1)],
+        5,
+    ),
+    "the least there is": ([(LOW, 1), (HIGH, -1), (HIGH, 1)], LOW),
+}
+
+
+@pytest.mark.parametrize("case", SUMS)
+def test_integer_sums_are_exact_however_large_their_terms(build, case):
+    terms, want = SUMS[case]
+    assert want == min(max(sum(a * b for a, b in terms), LOW), HIGH)
+    a, b = (np.array(factors, np.int64) for factors in zip(*terms, strict=True))
+    op = matmul_graph(a[None, :], b[:, None])
+    assert op.run(build(op))["c"].tolist() == [[want]]
+
+
 def lie_dense(c, _):
     c.set_dim([2, 2, 2, 4]).set_stride([16, 8, 4, 1])
 
@@ -292,6 +315,19 @@ REFUSED = {  # a, b, what is done to c, and the message
         ROWS,
         None,
         "[matmul] c 'matmul::c' has rank 5, expected 4: b 'b' is ragged",
+    ),
+    "rank of b": (
+        ROWS,
+        np.zeros((1, 2, 2, 4, 2), F),
+        None,
+        "[matmul] c 'matmul::c' has rank 5, expected 4: a 'a' is ragged",
+    ),
+    "strides of c alone": (
+        ROWS,
+        np.zeros((4, 4), F),
+        lambda c, _: c.set_stride([16, 4, 8, 1]),
+        "[matmul] c 'matmul::c' is dense, expected a ragged tensor as a 'a', whose rows it has "
+        "(set_ragged_offset; beside strides it is not inferred)",
     ),
     "batches of a": (
         ONE_BATCH,

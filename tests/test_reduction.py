@@ -52,6 +52,27 @@ def test_integers_are_exact(build, mode, dtype):
     np.testing.assert_array_equal(op.run(build(op))["y"], want)
 
 
+LOW, HIGH = -(2**63), 2**63 - 1
+PRODUCTS = [
+    [2**62, 4, -1],
+    [2**62, 4, 1],
+    [2**62, -4, -1],
+    [HIGH, 9, 0],
+    [LOW, LOW, LOW],
+    [LOW, 1],
+    [LOW, -1, -1],
+]
+
+
+@pytest.mark.parametrize("factors", PRODUCTS, ids=str)
+def test_a_product_out_of_range_is_the_nearest_end_of_it(build, factors):
+    exact = 1
+    for factor in factors:
+        exact *= factor
+    op = reduction_graph(Mode.MUL, np.array(factors, np.int64), None, out="int64")
+    assert op.run(build(op))["y"].tolist() == [min(max(exact, LOW), HIGH)]
+
+
 def test_the_order_is_the_same_whatever_the_strides(build):
     x = random_array(np.random.default_rng(3), (6, 7, 5), "float32")
     results = []

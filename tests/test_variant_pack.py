@@ -311,7 +311,8 @@ def test_a_torch_like_array_is_checked_by_what_it_says(dense):
         words = ("'q'", f"memory on device {device}", "expected cpu")
         refuse(dense, words, scale=1.0, q=LikeTorch(zeros, device))
     words = ("'q'", "of type bfloat16", "expected FLOAT")
-    refuse(dense, words, scale=1.0, q=LikeTorch(zeros, dtype="torch.bfloat16"))
+    halves = zeros.astype(np.float16)
+    refuse(dense, words, scale=1.0, q=LikeTorch(halves, dtype="torch.bfloat16"))
 
 
 def test_a_dlpack_exporter_that_fails_is_named(dense):

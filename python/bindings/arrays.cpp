@@ -2,6 +2,7 @@
 
 #include <pybind11/numpy.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <limits>
@@ -43,15 +44,27 @@ DataType type_of_dtype(const py::dtype& dtype, std::string& name) {
     }
 }
 
-// Fills extent_bytes from shape and strides; refuses negative strides.
+// Fills extent_bytes from shape and strides; refuses what no memory can have.
 void measure(ArrayInfo& array, int64_t item_bytes, const std::string& what) {
+    if (array.strides.size() != array.shape.size()) {
+        invalid(what, " got an array of ", array.shape.size(), " dims and ", array.strides.size(),
+                " strides, expected as many");
+    }
+    const auto expected = static_cast<int64_t>(bytes_of(array.data_type, 1));
+    if (array.data_type != DataType::NOT_SET ? item_bytes != expected : item_bytes < 1) {
+        invalid(what, " got an array of type ", array.type_name, " with elements of ", item_bytes,
+                " bytes, expected ", std::max<int64_t>(expected, 1));
+    }
+    for (const int64_t n : array.shape) {
+        if (n < 0) invalid(what, " got an array with a dim of ", n, ", expected 0 or more");
+    }
+    if (std::find(array.shape.begin(), array.shape.end(), 0) != array.shape.end()) {
+        array.extent_bytes = 0;
+        if (!array.ptr) array.ptr = nothing;
+        return;
+    }
     int64_t last = 0;
     for (size_t i = 0; i < array.shape.size(); ++i) {
-        if (array.shape[i] == 0) {
-            array.extent_bytes = 0;
-            if (!array.ptr) array.ptr = nothing;
-            return;
-        }
         if (array.shape[i] > 1 && array.strides[i] < 0) {
             invalid(what, " got an array with a negative stride, expected none");
         }
@@ -61,7 +74,8 @@ void measure(ArrayInfo& array, int64_t item_bytes, const std::string& what) {
             invalid(what, " got an array whose shape and strides reach beyond 2^63 elements");
         }
     }
-    if (__builtin_mul_overflow(last + 1, item_bytes, &array.extent_bytes)) {
+    if (__builtin_add_overflow(last, 1, &last) ||
+        __builtin_mul_overflow(last, item_bytes, &array.extent_bytes)) {
         invalid(what, " got an array of more than 2^63 bytes");
     }
 }
@@ -85,28 +99,44 @@ ArrayInfo read_numpy(const py::array& source, const std::string& what) {
     return array;
 }
 
+// What an attribute or method of an array gave, as a T; `part` says which.
+template <class T>
+T read_as(const py::object& value, const char* part, const std::string& what) {
+    try {
+        return value.cast<T>();
+    } catch (const py::cast_error&) {
+        invalid(what, " got an array whose ", part, " is ", std::string(py::repr(value)),
+                ", expected ",
+                std::is_same_v<T, bool>          ? "a bool"
+                : std::is_same_v<T, std::string> ? "a str"
+                : std::is_same_v<T, int64_t>     ? "an int of 64 bits"
+                                                 : "ints of 64 bits");
+    }
+}
+
 // PyTorch and its like: data_ptr(), shape, stride(), dtype, device. No library is imported.
 ArrayInfo read_data_ptr(py::handle source, const std::string& what) {
     for (const char* bit : {"is_neg", "is_conj"}) {
-        if (py::hasattr(source, bit) && source.attr(bit)().cast<bool>()) {
+        if (py::hasattr(source, bit) && read_as<bool>(source.attr(bit)(), bit, what)) {
             invalid(what, " got a tensor with the ", bit + 3,
                     " bit, whose memory does not hold its values, expected resolve_", bit + 3,
                     "()");
         }
     }
     ArrayInfo array;
-    array.ptr = reinterpret_cast<void*>(source.attr("data_ptr")().cast<uintptr_t>());
+    array.ptr = address_of(source.attr("data_ptr")(), what + " data_ptr()");
     array.type_name = py::str(source.attr("dtype"));
     const size_t dot = array.type_name.rfind('.');
     if (dot != std::string::npos) array.type_name.erase(0, dot + 1);
     array.data_type = type_of_name(array.type_name);
     array.device = "cpu";
     if (py::hasattr(source, "device") && py::hasattr(source.attr("device"), "type")) {
-        array.device = source.attr("device").attr("type").cast<std::string>();
+        array.device = read_as<std::string>(source.attr("device").attr("type"), "device", what);
     }
-    array.shape = py::tuple(source.attr("shape")).cast<std::vector<int64_t>>();
-    array.strides = py::tuple(source.attr("stride")()).cast<std::vector<int64_t>>();
-    measure(array, source.attr("element_size")().cast<int64_t>(), what);
+    using Extents = std::vector<int64_t>;
+    array.shape = read_as<Extents>(py::tuple(source.attr("shape")), "shape", what);
+    array.strides = read_as<Extents>(py::tuple(source.attr("stride")()), "stride()", what);
+    measure(array, read_as<int64_t>(source.attr("element_size")(), "element_size()", what), what);
     return array;
 }
 
@@ -130,6 +160,10 @@ ArrayInfo from_dlpack(const dlpack::Tensor& source, bool is_read_only, const std
     array.type_name = type ? std::string(to_string(*type))
                            : message("DLPack type code ", int(source.dtype.code), " of ",
                                      int(source.dtype.bits), " bits x ", source.dtype.lanes);
+    if (source.ndim < 0 || (source.ndim > 0 && !source.shape)) {
+        invalid(what, " got a DLPack tensor of ", source.ndim, source.shape ? "" : " unstated",
+                " dims, expected 0 or more, all stated");
+    }
     if (source.data) array.ptr = static_cast<char*>(source.data) + source.byte_offset;
     array.shape.assign(source.shape, source.shape + source.ndim);
     if (source.strides) {
@@ -154,7 +188,11 @@ ArrayInfo read_dlpack(py::handle source, const std::string& what) {
             capsule = source.attr("__dlpack__")();
         }
     } catch (py::error_already_set& e) {
-        invalid(what, " got an array that DLPack cannot export: ", e.what());
+        // An interrupt, or no memory left, says nothing of the array.
+        if (!e.matches(PyExc_Exception) || e.matches(PyExc_MemoryError)) throw;
+        invalid(what, " got an array that DLPack cannot export: ",
+                std::string(py::str(e.type().attr("__name__"))), ": ",
+                std::string(py::str(e.value())));
     }
     // The capsule is not consumed: it stays the owner, and is dropped after the call.
     ArrayInfo array;
@@ -187,6 +225,13 @@ std::string describe(py::handle value) {
     return py::str(py::type::handle_of(value).attr("__name__"));
 }
 
+// Throws what the object's own __index__ throws.
+py::object index_of(py::handle object) {
+    PyObject* const index = PyNumber_Index(object.ptr());
+    if (!index) throw py::error_already_set();
+    return py::reinterpret_steal<py::object>(index);
+}
+
 template <class T>
 void store(unsigned char* to, const T& value) {
     std::memcpy(to, &value, sizeof(T));
@@ -203,23 +248,24 @@ std::optional<ArrayInfo> read_array(py::handle object, const std::string& what) 
     return std::nullopt;
 }
 
-void* pointer_of(py::handle object, const std::string& what, int64_t& extent_bytes) {
-    extent_bytes = -1;
-    if (object.is_none()) return nullptr;
-    if (auto array = read_array(object, what)) {
-        extent_bytes = array->extent_bytes;
-        return array->ptr;
-    }
+void* address_of(py::handle object, const std::string& what) {
     if (PyBool_Check(object.ptr()) || !PyIndex_Check(object.ptr())) {
         invalid(what, " got ", describe(object), ", expected an array or an int pointer");
     }
-    const py::object index = py::reinterpret_steal<py::object>(PyNumber_Index(object.ptr()));
-    const unsigned long long address = PyLong_AsUnsignedLongLong(index.ptr());
+    const unsigned long long address = PyLong_AsUnsignedLongLong(index_of(object).ptr());
     if (PyErr_Occurred()) {
         PyErr_Clear();
         invalid(what, " got ", std::string(py::repr(object)), ", expected an address");
     }
     return reinterpret_cast<void*>(static_cast<uintptr_t>(address));
+}
+
+Memory memory_of(py::handle object, const std::string& what) {
+    if (object.is_none()) return {};
+    if (auto array = read_array(object, what)) {
+        return {array->ptr, array->extent_bytes, std::move(array->keep_alive)};
+    }
+    return {address_of(object, what)};
 }
 
 int64_t uid_of_key(py::handle key, const char* where) {
@@ -234,16 +280,16 @@ int64_t uid_of_key(py::handle key, const char* where) {
     if (PyBool_Check(key.ptr()) || !PyIndex_Check(key.ptr())) {
         invalid(where, ": key ", text(), ", expected a TensorAttributes or its uid");
     }
-    const py::object index = py::reinterpret_steal<py::object>(PyNumber_Index(key.ptr()));
     int overflow = 0;
-    const long long uid = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
+    const long long uid = PyLong_AsLongLongAndOverflow(index_of(key).ptr(), &overflow);
     if (overflow != 0) invalid(where, ": uid ", text(), " is no tensor of the plan's graph");
     return uid;
 }
 
-PackReader::PackReader(const ExecutionPlan& plan, const py::dict& pack) : plan_(plan) {
-    bindings_.reserve(pack.size());
-    for (const auto& [key, value] : pack) {
+PackReader::PackReader(const ExecutionPlan& plan, const py::dict& pack)
+    : plan_(plan), entries_(entries_of(pack)) {
+    bindings_.reserve(entries_.size());
+    for (const auto& [key, value] : entries_) {
         const int64_t uid = uid_of_key(key, "variant pack");
         const PlanTensor* tensor = plan.find(uid);
         if (!tensor) invalid("variant pack: uid ", uid, " is no tensor of the plan's graph");
@@ -259,11 +305,10 @@ void PackReader::add(const PlanTensor& tensor, py::handle value) {
                 " got a number, expected an array or an int pointer: a plan saved without its "
                 "graph does not know the types of its scalars");
     }
-    if (auto array = read_array(value, what)) return add_array(tensor, std::move(*array));
-    Binding binding{tensor.uid, nullptr, -1};
-    binding.ptr = pointer_of(value, what, binding.extent_bytes);
-    if (!binding.ptr) invalid(what, " got a null pointer, expected memory");
-    bindings_.push_back(binding);
+    if (auto array = read_array(value, what)) return add_array(tensor, std::move(*array), what);
+    void* const ptr = value.is_none() ? nullptr : address_of(value, what);
+    if (!ptr) invalid(what, " got a null pointer, expected memory");
+    bindings_.push_back({tensor.uid, ptr, -1});
 }
 
 void PackReader::add_scalar(const PlanTensor& tensor, py::handle value) {
@@ -277,8 +322,7 @@ void PackReader::add_scalar(const PlanTensor& tensor, py::handle value) {
     scalars_.push_back(std::move(scalar));
 }
 
-void PackReader::add_array(const PlanTensor& tensor, ArrayInfo array) {
-    const std::string what = "variant pack: " + tensor.label;
+void PackReader::add_array(const PlanTensor& tensor, ArrayInfo array, const std::string& what) {
     if (tensor.is_bare) {  // a device buffer or a host scalar: only the engine knows
         bindings_.push_back({tensor.uid, array.ptr, -1});
         if (array.keep_alive) keep_alive_.push_back(std::move(array.keep_alive));

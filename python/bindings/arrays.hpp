@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bindings.hpp"
@@ -40,9 +41,10 @@ public:
 private:
     void add(const PlanTensor& tensor, py::handle value);
     void add_scalar(const PlanTensor& tensor, py::handle value);
-    void add_array(const PlanTensor& tensor, ArrayInfo array);
+    void add_array(const PlanTensor& tensor, ArrayInfo array, const std::string& what);
 
     const ExecutionPlan& plan_;
+    std::vector<std::pair<py::object, py::object>> entries_;  // of the pack, kept for the call
     std::vector<Binding> bindings_;
     std::vector<py::object> keep_alive_;
     // Memory of numbers given for runtime scalars; never moves while it grows.
@@ -64,7 +66,16 @@ void execute_with_handle(const ExecutionPlan& plan, hipdnnHandle* handle, const 
 // The uid that a key of a variant pack or of overrides means; throws for anything else.
 int64_t uid_of_key(py::handle key, const char* where);
 
-// A device pointer: None, an int, or an array.
-void* pointer_of(py::handle object, const std::string& what, int64_t& extent_bytes);
+// An int, or what Python takes for one, as an address; throws INVALID_VALUE, naming `what`.
+void* address_of(py::handle object, const std::string& what);
+
+struct Memory {
+    void* ptr = nullptr;
+    int64_t extent_bytes = -1;  // unknown
+    py::object keep_alive;      // holds the memory for the call
+};
+
+// Memory from None, an address, or an array.
+Memory memory_of(py::handle object, const std::string& what);
 
 }  // namespace raggeddnn::python

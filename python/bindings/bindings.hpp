@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "raggeddnn/backend/selection.hpp"
 #include "raggeddnn/base/error.hpp"
@@ -55,6 +56,18 @@ inline py::bytes to_bytes(std::span<const uint8_t> data) {
 TensorAttributes::ValueVariant scalar_from_python(py::handle value, DataType declared,
                                                   const std::string& what);
 py::object scalar_to_python(const TensorAttributes::ValueVariant& value);
+
+// The entries of a dict as they are now, with references of their own: reading them may run Python
+// code, and other threads, which may change the dict.
+inline std::vector<std::pair<py::object, py::object>> entries_of(const py::dict& dict) {
+    std::vector<std::pair<py::object, py::object>> entries;
+    entries.reserve(dict.size());
+    for (const auto& [key, value] : dict) {
+        entries.emplace_back(py::reinterpret_borrow<py::object>(key),
+                             py::reinterpret_borrow<py::object>(value));
+    }
+    return entries;
+}
 
 // Ints, floats and strings by name; INVALID_VALUE for anything else.
 std::map<std::string, KnobValue> knobs_from(const std::optional<py::dict>& knobs);

@@ -58,43 +58,41 @@ void* stream_pointer(py::handle stream) {
     if (stream.is_none()) return nullptr;
     for (const char* attribute : {"cuda_stream", "hip_stream", "ptr"}) {
         if (py::hasattr(stream, attribute)) {
-            return reinterpret_cast<void*>(stream.attr(attribute).cast<uintptr_t>());
+            return address_of(stream.attr(attribute), message("stream.", attribute));
         }
     }
-    if (!PyIndex_Check(stream.ptr()) || PyBool_Check(stream.ptr())) {
-        invalid("stream is ", std::string(py::repr(stream)), ", expected None or an address");
-    }
-    const py::object index = py::reinterpret_steal<py::object>(PyNumber_Index(stream.ptr()));
-    const unsigned long long address = PyLong_AsUnsignedLongLong(index.ptr());
-    if (PyErr_Occurred()) {
-        PyErr_Clear();
-        invalid("stream is ", std::string(py::repr(stream)), ", expected None or an address");
-    }
-    return reinterpret_cast<void*>(static_cast<uintptr_t>(address));
+    return address_of(stream, "stream");
 }
 
 // {TensorAttributes or uid: (dims, strides)}
 std::vector<ShapeOverride> read_overrides(const std::optional<py::dict>& overrides) {
     std::vector<ShapeOverride> result;
     if (!overrides) return result;
-    for (const auto& [key, value] : *overrides) {
-        const auto [dims, strides] =
-            value.cast<std::pair<std::vector<int64_t>, std::vector<int64_t>>>();
-        result.push_back({uid_of_key(key, "overrides"), dims, strides});
+    for (const auto& [key, value] : entries_of(*overrides)) {
+        const int64_t uid = uid_of_key(key, "overrides");
+        try {
+            const auto [dims, strides] =
+                value.cast<std::pair<std::vector<int64_t>, std::vector<int64_t>>>();
+            result.push_back({uid, dims, strides});
+        } catch (const py::cast_error&) {
+            invalid("overrides: uid ", uid, " got ", std::string(py::repr(value)),
+                    ", expected (dims, strides) of ints of 64 bits");
+        }
     }
     return result;
 }
 
 void execute(const ExecutionPlan& plan, hipdnnHandle& handle, const ExecuteCall& call) {
-    int64_t extent = -1;
-    void* memory = pointer_of(call.workspace, "workspace", extent);
-    if (memory && extent >= 0 && static_cast<size_t>(extent) < plan.workspace_size()) {
-        invalid("workspace has ", extent, " bytes, expected at least ", plan.workspace_size());
+    const Memory workspace = memory_of(call.workspace, "workspace");
+    if (workspace.ptr && workspace.extent_bytes >= 0 &&
+        static_cast<size_t>(workspace.extent_bytes) < plan.workspace_size()) {
+        invalid("workspace has ", workspace.extent_bytes, " bytes, expected at least ",
+                plan.workspace_size());
     }
     const PackReader reader(plan, call.pack);
     const std::vector<ShapeOverride> overrides = read_overrides(call.overrides);
     const py::gil_scoped_release without_gil;
-    plan.execute(handle, reader.bindings(), memory, overrides);
+    plan.execute(handle, reader.bindings(), workspace.ptr, overrides);
 }
 
 void execute_plan(const ExecutionPlan& plan, const py::dict& pack, py::object workspace,

@@ -18,7 +18,7 @@ namespace raggeddnn::python {
 std::map<std::string, KnobValue> knobs_from(const std::optional<py::dict>& knobs) {
     std::map<std::string, KnobValue> result;
     if (!knobs) return result;
-    for (const auto& [key, value] : *knobs) {
+    for (const auto& [key, value] : entries_of(*knobs)) {
         const std::string name = py::str(key);
         if (PyBool_Check(value.ptr()) || PyLong_Check(value.ptr())) {
             result[name] = value.cast<int64_t>();
@@ -148,7 +148,8 @@ void bind_diagrams(py::class_<Graph>& c) {
 void bind_use(py::class_<Graph>& c) {
     c.def(
         "validate", [](Graph& g) { raise_if_bad(g.validate()); },
-        "Assigns uids, infers what was left out, checks everything.");
+        "Assigns uids, infers what was left out, checks everything. What it chose is shown by the "
+        "tensors, and chosen anew the next time: until the graph is final, even a uid may change.");
     c.def("build", &build, py::arg("handle") = py::none(), py::kw_only(),
           py::arg("engine") = py::none(), py::arg("knobs") = py::none(),
           "Validates, chooses an engine (by name: 'reference', 'cpu', 'hip', or any plugin's), and "
@@ -159,8 +160,9 @@ void bind_use(py::class_<Graph>& c) {
         "execute",
         [](const Graph& g, const py::dict& pack, py::object workspace, hipdnnHandle* handle,
            const std::optional<py::dict>& overrides) {
-            if (!g.plan()) invalid("graph '", g.get_name(), "': execute before build");
-            execute_with_handle(*g.plan(), handle, {pack, workspace, overrides});
+            const auto plan = g.plan();  // stays, whatever is built meanwhile
+            if (!plan) invalid("graph '", g.get_name(), "': execute before build");
+            execute_with_handle(*plan, handle, {pack, workspace, overrides});
         },
         py::arg("variant_pack"), py::arg("workspace") = py::none(), py::arg("handle") = py::none(),
         py::arg("overrides") = py::none(), "Runs the plan that build made last.");

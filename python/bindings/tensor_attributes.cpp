@@ -34,7 +34,7 @@ struct With {
 };
 
 void set_value(TensorAttributes& self, py::object value, std::optional<DataType> type) {
-    const DataType declared = type.value_or(self.get_data_type());
+    const DataType declared = type.value_or(self.stated_data_type());
     self.set_compile_time_constant(scalar_from_python(value, declared, self.label()));
 }
 

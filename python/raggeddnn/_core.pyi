@@ -762,7 +762,7 @@ class Graph:
 
     def validate(self) -> None:
         """
-        Assigns uids, infers what was left out, checks everything.
+        Assigns uids, infers what was left out, checks everything. What it chose is shown by the tensors, and chosen anew the next time: until the graph is final, even a uid may change.
         """
 
     @property

@@ -1,12 +1,13 @@
 """SVG of a graph: layers by longest path, order by barycentre, edges that pass between boxes.
 
 Boxes stand in rows. An edge that is longer than one row has a narrow place of its own in each row
-between, so that it never runs through a box.
+between, so that it never runs through a box. Beyond some rows nobody follows it, and the drawing
+would grow with the square of the graph: there the operation names its tensor instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
@@ -22,6 +23,8 @@ _MARGIN = 20
 _PLACE = 8  # width of the place of an edge that passes a row
 _LONGEST = 42  # characters of a line
 _PER_ROW = 6  # inputs of one operation side by side
+_FARTHEST = 30  # rows that an edge leads down
+_NAME = 24  # characters of a tensor's name beside a role
 _SWEEPS = 8
 _LEGEND = ("operation", "tensor", "ragged", "scalar")
 _LEGEND_WORDS = ("operation", "tensor", "ragged tensor", "scalar by value")
@@ -109,27 +112,48 @@ class _Layout:
                 "graph without cycles"
             )
         self.model = model
-        self.edges = list(self._wanted_edges())
+        self.layers = self._layers()
+        self.words: dict[tuple[str, str], str] = {}  # at each port of each operation
+        self.edges = list(self._edges())
         self.boxes = {item.key: item for item in self._boxes()}
         self.rows = self._rows()
         self._order()
         self._place()
 
-    def _wanted_edges(self) -> Iterator[_Edge]:
+    def _edges(self) -> Iterator[_Edge]:
+        """What is drawn as a line. Other offsets are named in the boxes that refer to them."""
         for aux, users in self.model.offset_users.items():
             for uid in users:
-                if not self.model.tensors[uid].producers:
-                    yield _Edge(f"t{aux}", f"t{uid}", is_offset=True)
+                edge = _Edge(f"t{aux}", f"t{uid}", is_offset=True)
+                if not self.model.tensors[uid].producers and self._is_drawn(edge):
+                    yield edge
         for node in self.model.nodes:
+            key = f"n{node.number}"
             for i, use in enumerate(node.inputs):
-                yield _Edge(f"t{use.uid}", f"n{node.number}", target_port=_port("in", i))
+                edge = _Edge(f"t{use.uid}", key, target_port=_port("in", i))
+                yield from self._line_or_words(edge, key, edge.target_port, f"{use.role} ←", use)
             for i, use in enumerate(node.outputs):
-                yield _Edge(f"n{node.number}", f"t{use.uid}", source_port=_port("out", i))
+                edge = _Edge(key, f"t{use.uid}", source_port=_port("out", i))
+                yield from self._line_or_words(edge, key, edge.source_port, f"{use.role} →", use)
+
+    def _is_drawn(self, edge: _Edge) -> bool:
+        # Offsets may stand beside or below what refers to them: read by the same operation, or
+        # written by a later one.
+        return 0 < self.layers[edge.target] - self.layers[edge.source] <= _FARTHEST
+
+    def _line_or_words(
+        self, edge: _Edge, key: str, port: str, words: str, use: Operand
+    ) -> Iterator[_Edge]:
+        if self._is_drawn(edge):
+            self.words[key, port] = use.role
+            yield edge
+        else:
+            self.words[key, port] = f"{words} {shorten(self.model.tensors[use.uid].label, _NAME)}"
 
     # ---- boxes and their layers ----
 
     def _boxes(self) -> Iterator[_Item]:
-        layers = self._layers()
+        layers = self.layers
         lowest = min(layers.values(), default=0)
         for uid, tensor in self.model.tensors.items():
             lines = _short(tensor.lines)
@@ -139,12 +163,12 @@ class _Layout:
         for node in self.model.nodes:
             yield self._node_box(node, layers[f"n{node.number}"] - lowest)
 
-    @staticmethod
-    def _node_box(node: Node, layer: int) -> _Item:
+    def _node_box(self, node: Node, layer: int) -> _Item:
         lines = _short([node.operation, f"'{node.name}'" if node.name else "", *node.attributes])
         widths = [max(_width(line) for line in lines) + 2 * _PAD]
-        for side in (node.inputs, node.outputs):
-            widths.append(sum(_role_width(use) for use in side) + _PAD)
+        for side, uses in (("in", node.inputs), ("out", node.outputs)):
+            roles = [self.words[f"n{node.number}", _port(side, i)] for i in range(len(uses))]
+            widths.append(sum(map(_role_width, roles)) + _PAD)
         height = (len(lines) + 2) * _LINE + _PAD
         return _Item(f"n{node.number}", layer, max(widths), height, lines)
 
@@ -155,7 +179,9 @@ class _Layout:
             sources = [use.uid for use in node.inputs if not self.model.tensors[use.uid].producers]
             rows = -(-len(set(sources)) // _PER_ROW)
             above = [layers[f"t{use.uid}"] for use in node.inputs if f"t{use.uid}" in layers]
-            layer = max([rows, *(other + 1 for other in above)])
+            # Below what offsets of its tensors are written or read by others, with room between.
+            offsets = [layers[f"t{aux}"] for aux in self._aux_of(sources) if f"t{aux}" in layers]
+            layer = max([rows, *(n + 1 for n in above), *(n + 2 for n in offsets)])
             layers[f"n{node.number}"] = layer
             new = [uid for uid in dict.fromkeys(sources) if f"t{uid}" not in layers]
             for i, uid in enumerate(new):
@@ -167,9 +193,14 @@ class _Layout:
             layers.setdefault(f"t{uid}", 0)
         for aux, users in self.model.offset_users.items():
             readers = [uid for uid in users if not self.model.tensors[uid].producers]
-            if not self.model.tensors[aux].consumers and readers:
+            is_free = not (self.model.tensors[aux].consumers or self.model.tensors[aux].producers)
+            if is_free and readers:
                 layers[f"t{aux}"] = min(layers[f"t{uid}"] for uid in readers) - 1
         return layers
+
+    def _aux_of(self, uids: Sequence[int]) -> list[int]:
+        found = (self.model.tensors[uid].aux for uid in uids)
+        return [aux for aux in found if aux is not None]
 
     # ---- rows ----
 
@@ -178,13 +209,9 @@ class _Layout:
         rows: list[list[_Item]] = [[] for _ in range(count)]
         for box in self.boxes.values():
             rows[box.layer].append(box)
-        drawn = []
         places: dict[tuple[str, str, bool, int], _Item] = {}
         for edge in self.edges:
             start, end = self.boxes[edge.source], self.boxes[edge.target]
-            if start.layer >= end.layer:
-                continue  # an offset that a node reads beside the tensor that refers to it
-            drawn.append(edge)
             edge.path = [start]
             for layer in range(start.layer + 1, end.layer):
                 # Edges from one place run together as far as they go the same way.
@@ -196,7 +223,6 @@ class _Layout:
                 edge.path.append(places[key])
             self._join(edge.path[-1], end)
             edge.path.append(end)
-        self.edges = drawn
         return rows
 
     @staticmethod
@@ -257,12 +283,14 @@ class _Layout:
                         neighbours[edge.target_port] = edge.path[-2].x
                     elif side == "out" and edge.source == box.key:
                         neighbours[edge.source_port] = edge.path[1].x
-                order = sorted(range(len(uses)), key=lambda i: neighbours[_port(side, i)])
-                spare = box.width - sum(_role_width(use) for use in uses)
+                ports = [_port(side, i) for i in range(len(uses))]
+                ports.sort(key=lambda port: neighbours.get(port, box.x))
+                widths = {port: _role_width(self.words[box.key, port]) for port in ports}
+                spare = box.width - sum(widths.values())
                 x = -box.width / 2
-                for i in order:
-                    share = _role_width(uses[i]) + spare / len(uses)
-                    box.ports[_port(side, i)] = x + share / 2
+                for port in ports:
+                    share = widths[port] + spare / len(uses)
+                    box.ports[port] = x + share / 2
                     x += share
 
     @property
@@ -272,8 +300,8 @@ class _Layout:
         return right + _MARGIN, max((item.y + item.height for item in items), default=0) + _MARGIN
 
 
-def _role_width(use: Operand) -> float:
-    return _width(use.role) + _PAD
+def _role_width(words: str) -> float:
+    return _width(words) + _PAD
 
 
 def _mean(items: Sequence[_Item]) -> float | None:
@@ -366,7 +394,7 @@ def _tensor_svg(tensor: Tensor, box: _Item) -> Iterator[str]:
     yield "</g>"
 
 
-def _node_svg(node: Node, box: _Item) -> Iterator[str]:
+def _node_svg(node: Node, box: _Item, words: Mapping[tuple[str, str], str]) -> Iterator[str]:
     title = "\n".join([f"node {node.number}: {node.title}", *node.attributes])
     yield f'<g class="operation" id="{box.key}">'
     yield f"<title>{escape(title)}</title>"
@@ -377,8 +405,8 @@ def _node_svg(node: Node, box: _Item) -> Iterator[str]:
         ("in", node.inputs, box.y + 11),
         ("out", node.outputs, box.y + box.height - 5),
     ):
-        for i, use in enumerate(uses):
-            yield _text(box.x + box.ports[_port(side, i)], y, "role", use.role)
+        for port in (_port(side, i) for i in range(len(uses))):
+            yield _text(box.x + box.ports[port], y, "role", words[box.key, port])
     yield "</g>"
 
 
@@ -440,6 +468,6 @@ def draw_svg(model: GraphModel) -> str:
     for tensor in model.tensors.values():
         lines += _tensor_svg(tensor, layout.boxes[f"t{tensor.uid}"])
     for node in model.nodes:
-        lines += _node_svg(node, layout.boxes[f"n{node.number}"])
+        lines += _node_svg(node, layout.boxes[f"n{node.number}"], layout.words)
     lines += [*_legend_svg(legend_y), "</svg>"]
     return "\n".join(lines)

@@ -54,7 +54,15 @@ def to_svg(graph: Graph | bytes | str | Document) -> str:
 
 
 def _model_of(source: object) -> GraphModel:
-    document = _document_of(source)
+    try:
+        return _checked_model(_document_of(source))
+    except RecursionError as error:
+        raise InvalidValueError(
+            "diagram got a document nested too deep, expected one of raggeddnn"
+        ) from error
+
+
+def _checked_model(document: Any) -> GraphModel:
     if isinstance(document, dict) and "nodes" not in document and "graph" in document:
         document = document["graph"]
         if document is None:
@@ -89,7 +97,7 @@ def _document_of(source: object) -> Any:
     if isinstance(source, str):
         try:
             return json.loads(source)
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise InvalidValueError(f"diagram got text that is no JSON: {error}") from error
     if isinstance(source, dict):
         return source

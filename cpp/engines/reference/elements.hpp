@@ -19,6 +19,7 @@ namespace raggeddnn::reference {
 
 // Holds every product, square and sum of two INT64 values.
 __extension__ using Wide = __int128;
+__extension__ using UnsignedWide = unsigned __int128;
 
 // Out of range: the nearest end of it. Doubles round to nearest, ties to even; NaN gives 0.
 template <class Integer, class Number>
@@ -36,6 +37,39 @@ Integer saturated(Number value) {
     }
     return static_cast<Integer>(value);
 }
+
+// A sum of products of integers, exact: each product has up to 127 bits, and so their sum has no
+// room in Wide. The halves of the products are added apart; of 2^63 of them neither sum overflows.
+class ExactSum {
+public:
+    void add_product(Wide a, Wide b) {
+        const Wide product = a * b;
+        high_ += product >> 64;
+        low_ += static_cast<uint64_t>(product);
+    }
+
+    // Out of range: the nearest end of it.
+    Wide value() const {
+        const Wide high = high_ + static_cast<Wide>(low_ >> 64);
+        if (high > std::numeric_limits<int64_t>::max()) return std::numeric_limits<Wide>::max();
+        if (high < std::numeric_limits<int64_t>::min()) return std::numeric_limits<Wide>::min();
+        return (high << 64) + static_cast<uint64_t>(low_);
+    }
+
+private:
+    Wide high_ = 0;
+    UnsignedWide low_ = 0;
+};
+
+// The same of reals: rounded after each step.
+class RealSum {
+public:
+    void add_product(double a, double b) { sum_ += a * b; }
+    double value() const { return sum_; }
+
+private:
+    double sum_ = 0;
+};
 
 // Memory of one type. Number is double or Wide.
 struct Elements {

@@ -1,10 +1,10 @@
 #include "graph_plan.hpp"
 
 #include <algorithm>
-#include <unordered_map>
 
 #include "raggeddnn/plugin/overrides.hpp"
 #include "raggeddnn/plugin/tensor_factory.hpp"
+#include "raggeddnn/schema/given_extents.hpp"
 
 namespace raggeddnn::reference {
 
@@ -77,7 +77,7 @@ GraphPlan::GraphPlan(const GraphView& graph) {
 // Takes, again and again, the first node whose inputs are there; keeps an order that is one
 // already.
 void GraphPlan::sort_nodes(const GraphView& graph, std::vector<BuiltNode> nodes) {
-    std::unordered_map<int64_t, size_t> writer;
+    schema::Writers writer;
     for (size_t i = 0; i < nodes.size(); ++i) {
         for (const int64_t uid : nodes[i].outputs) {
             if (!writer.emplace(uid, i).second) {
@@ -89,6 +89,7 @@ void GraphPlan::sort_nodes(const GraphView& graph, std::vector<BuiltNode> nodes)
             virtual_uids_.push_back(uid);
         }
     }
+    schema::check_extents_are_given(graph, writer);
     for (const BuiltNode& node : nodes) {
         for (const int64_t uid : node.inputs) {
             if (graph.tensor(uid).is_virtual() && !writer.count(uid)) {

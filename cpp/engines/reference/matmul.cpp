@@ -41,16 +41,16 @@ public:
         const Elements c = find_elements(p.c, args.buffers);
         for (size_t i = 0; i < rows.size(); ++i) {
             if (is_exact_) {
-                run<Wide>(rows[i], terms[i], a, b, c);
+                run<Wide, ExactSum>(rows[i], terms[i], a, b, c);
             } else {
-                run<double>(rows[i], terms[i], a, b, c);
+                run<double, RealSum>(rows[i], terms[i], a, b, c);
             }
         }
     }
 
 private:
     // Terms are added in the order of K.
-    template <class T>
+    template <class T, class Sum>
     void run(const Region& rows, const Region& terms, const Elements& a, const Elements& b,
              const Elements& c) const {
         const size_t rank = problem_.c.rank();
@@ -63,11 +63,11 @@ private:
         b_strides[rank - 2] = 0;
         walk(rows.dims, {problem_.c.strides, a_strides, b_strides},
              {rows.bases[0], rows.bases[1], terms.bases[0]}, [&](const std::vector<int64_t>& at) {
-                 T sum = 0;
+                 Sum sum;
                  for (int64_t k = 0; k < depth; ++k) {
-                     sum += a.get<T>(at[1] + k * a_step) * b.get<T>(at[2] + k * b_step);
+                     sum.add_product(a.get<T>(at[1] + k * a_step), b.get<T>(at[2] + k * b_step));
                  }
-                 c.set(at[0], sum);
+                 c.set(at[0], sum.value());
              });
     }
 

@@ -1,4 +1,5 @@
 // Reduction nodes of the reference engine: every result is accumulated in row-major order.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <span>
@@ -56,8 +57,11 @@ T combined(ReductionMode mode, T sum, T x) {
     }
     if constexpr (std::is_same_v<T, double>) {
         return sum * x;
-    } else {  // stays within 64 bits, so that no product of more factors leaves 128
-        return static_cast<T>(saturated<int64_t>(sum * x));
+    } else {
+        // At most 2^63 in magnitude, which INT64 has with one sign only: no product of more factors
+        // leaves 128 bits, and one beyond the range stays beyond it, whatever its sign becomes.
+        constexpr T limit = T{1} << 63;
+        return std::clamp<T>(sum * x, -limit, limit);
     }
 }
 

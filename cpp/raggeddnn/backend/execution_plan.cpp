@@ -147,6 +147,7 @@ void ExecutionPlan::read_tensors() {
     defaults_ = backend::read_runtime_defaults(graph_->graph());
     const std::span<const uint8_t> bytes = graph_->bytes();
     const schema::GraphView view(bytes.data(), bytes.size());
+    schema::check_extents_are_given(view);
     for (const schema::TensorView& t : view.tensors()) {
         PlanTensor tensor;
         tensor.uid = t.uid();

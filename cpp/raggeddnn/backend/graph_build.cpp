@@ -6,7 +6,9 @@
 #include "raggeddnn/backend/selection.hpp"
 #include "raggeddnn/graph/graph.hpp"
 #include "raggeddnn/schema/blob.hpp"
+#include "raggeddnn/schema/graph_view.hpp"
 #include "raggeddnn/schema/json.hpp"
+#include "raggeddnn/schema/uids.hpp"
 
 namespace raggeddnn {
 
@@ -27,7 +29,10 @@ std::shared_ptr<const schema::GraphBlob> Graph::preview() {
 const schema::GraphBlob& Graph::finalized() {
     if (!blob_) {
         blob_ = preview();
-        for (const TensorPtr& t : tensors_) t->is_built_ = true;
+        for (const TensorPtr& t : tensors_) {
+            t->is_built_ = true;
+            t->settle();  // for graphs that take the tensor or a copy of it
+        }
     }
     return *blob_;
 }
@@ -103,6 +108,8 @@ Graph Graph::from_json(std::string_view text) {
 Graph Graph::received(std::span<const uint8_t> graph_bytes) {
     Graph graph;
     graph.blob_ = std::make_shared<const schema::GraphBlob>(schema::GraphBlob::read(graph_bytes));
+    const std::span<const uint8_t> bytes = graph.blob_->bytes();
+    schema::check_extents_are_given(schema::GraphView(bytes.data(), bytes.size()));
     graph.adopt(graph.blob_->graph());
     return graph;
 }

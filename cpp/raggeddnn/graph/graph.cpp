@@ -11,6 +11,7 @@
 #include "raggeddnn/schema/graph_view.hpp"
 #include "raggeddnn/schema/json.hpp"
 #include "raggeddnn/schema/tensor_geometry.hpp"
+#include "raggeddnn/schema/uids.hpp"
 
 namespace raggeddnn {
 
@@ -77,29 +78,6 @@ DataType Graph::get_compute_data_type() const {
     return schema::from_wire(table_.compute_data_type);
 }
 
-Graph::Geometry Graph::geometry_of(const TensorAttributes& tensor) {
-    const schema::TensorAttributesT& table = tensor.table_;
-    return {table.dims, table.strides, table.data_type, tensor.ragged_offset_,
-            table.ragged_offset_multiplier};
-}
-
-Graph::Geometry Graph::geometry_of(const schema::TensorAttributesT& lowered) const {
-    TensorPtr aux;
-    for (const TensorPtr& t : tensors_) {
-        if (lowered.ragged_offset_tensor_uid == t->table_.uid) aux = t;
-    }
-    return {lowered.dims, lowered.strides, lowered.data_type, aux,
-            lowered.ragged_offset_multiplier};
-}
-
-void Graph::set_geometry(TensorAttributes& tensor, const Geometry& geometry) {
-    tensor.table_.dims = geometry.dims;
-    tensor.table_.strides = geometry.strides;
-    tensor.table_.data_type = geometry.data_type;
-    tensor.table_.ragged_offset_multiplier = geometry.ragged_offset_multiplier;
-    tensor.ragged_offset_ = geometry.ragged_offset;
-}
-
 TensorPtr Graph::tensor(const TensorAttributes& attributes) {
     return tensor(std::make_shared<TensorAttributes>(attributes));
 }
@@ -123,16 +101,16 @@ Graph::Uids Graph::choose_uids() const {
     Uids uids;
     std::unordered_set<int64_t> taken;
     for (const TensorPtr& t : tensors_) {
-        if (!t->has_uid_) continue;
-        if (!taken.insert(t->table_.uid).second) {
-            invalid("graph '", table_.name, "': uid ", t->table_.uid, " of ", t->label(),
+        if (!t->stated_.uid) continue;
+        if (!taken.insert(*t->stated_.uid).second) {
+            invalid("graph '", table_.name, "': uid ", *t->stated_.uid, " of ", t->label(),
                     " is taken by another tensor, expected unique uids");
         }
-        uids[t.get()] = t->table_.uid;
+        uids[t.get()] = *t->stated_.uid;
     }
     int64_t next = 1;
     for (const TensorPtr& t : tensors_) {
-        if (t->has_uid_) continue;
+        if (t->stated_.uid) continue;
         while (!taken.insert(next).second) ++next;
         uids[t.get()] = next;
     }
@@ -152,19 +130,16 @@ void fill_data_types(schema::GraphT& lowered) {
 
 schema::GraphT Graph::tables(const Uids& uids) const {
     schema::GraphT lowered = table_;
-    std::unordered_map<const TensorAttributes*, Geometry> stated;
-    for (const Inferred& i : inferred_) stated.emplace(i.tensor.get(), authored(i));
     for (const TensorPtr& t : tensors_) {
-        const auto found = stated.find(t.get());
-        const Geometry geometry = found == stated.end() ? geometry_of(*t) : found->second;
+        const TensorAttributes::Choice& stated = t->stated_;
         auto copy = std::make_unique<schema::TensorAttributesT>(t->table_);
         copy->uid = uids.at(t.get());
-        copy->dims = geometry.dims;
-        copy->strides = geometry.strides;
-        copy->data_type = geometry.data_type;
-        copy->ragged_offset_multiplier = geometry.ragged_offset_multiplier;
+        copy->dims = stated.dims;
+        copy->strides = stated.strides;
+        copy->data_type = stated.data_type;
+        copy->ragged_offset_multiplier = stated.ragged_offset_multiplier;
         copy->ragged_offset_tensor_uid = flatbuffers::nullopt;
-        if (const TensorPtr& aux = geometry.ragged_offset) {
+        if (const TensorPtr& aux = stated.ragged_offset) {
             if (!uids.contains(aux.get())) {
                 invalid(t->label(), " has the ragged offset ", aux->label(),
                         ", which is not in this graph, expected a result of graph.tensor");
@@ -207,30 +182,14 @@ void Graph::infer(schema::GraphT& lowered) const {
 }
 
 void Graph::show_inferred(const schema::GraphT& lowered) {
+    std::unordered_map<int64_t, TensorPtr> by_uid;
+    for (size_t i = 0; i < tensors_.size(); ++i) by_uid[lowered.tensors[i]->uid] = tensors_[i];
     for (size_t i = 0; i < tensors_.size(); ++i) {
-        const Geometry after = geometry_of(*lowered.tensors[i]);
-        inferred_.push_back({tensors_[i], geometry_of(*tensors_[i]), after});
-        set_geometry(*tensors_[i], after);
+        const schema::TensorAttributesT& t = *lowered.tensors[i];
+        const auto& aux = t.ragged_offset_tensor_uid;
+        tensors_[i]->show({t.uid, t.dims, t.strides, t.data_type, aux ? by_uid.at(*aux) : nullptr,
+                           t.ragged_offset_multiplier});
     }
-}
-
-Graph::Geometry Graph::authored(const Inferred& inferred) {
-    const auto& [tensor, before, after] = inferred;
-    // What was set since then stays.
-    Geometry now = geometry_of(*tensor);
-    if (now.dims == after.dims) now.dims = before.dims;
-    if (now.strides == after.strides) now.strides = before.strides;
-    if (now.data_type == after.data_type) now.data_type = before.data_type;
-    if (now.ragged_offset == after.ragged_offset) now.ragged_offset = before.ragged_offset;
-    if (now.ragged_offset_multiplier == after.ragged_offset_multiplier) {
-        now.ragged_offset_multiplier = before.ragged_offset_multiplier;
-    }
-    return now;
-}
-
-void Graph::forget_inferred() {
-    for (const Inferred& i : inferred_) set_geometry(*i.tensor, authored(i));
-    inferred_.clear();
 }
 
 namespace {
@@ -282,9 +241,11 @@ void widen_ragged_offsets(schema::GraphT& lowered) {
     }
 }
 
-// The operations' own rules, checked on the bytes: the same code that engines read them with.
-void check_nodes(const schema::GraphView& view) {
+// Rules of operations and of graphs, checked on the bytes: the same code that engines read them
+// with.
+void check(const schema::GraphView& view) {
     for (size_t i = 0; i < view.node_count(); ++i) graph_ops::check_node(view, view.node(i));
+    schema::check_extents_are_given(view);
 }
 
 }  // namespace
@@ -294,20 +255,15 @@ schema::GraphT Graph::lower() {
         fail(ErrorCode::ATTRIBUTE_NOT_SET, "graph '", table_.name,
              "' has no operations, expected at least one");
     }
-    forget_inferred();
-    const Uids uids = choose_uids();
-    for (const TensorPtr& t : tensors_) {
-        t->table_.uid = uids.at(t.get());
-        t->has_uid_ = true;
-    }
-    schema::GraphT lowered = tables(uids);
+    for (const TensorPtr& t : tensors_) t->show(t->stated_);
+    schema::GraphT lowered = tables(choose_uids());
     infer(lowered);
     show_inferred(lowered);
     check_tensors();
     widen_ragged_offsets(lowered);
     flatbuffers::FlatBufferBuilder builder;
     builder.Finish(schema::CreateGraph(builder, &lowered));
-    check_nodes(schema::GraphView(builder.GetBufferPointer(), builder.GetSize()));
+    check(schema::GraphView(builder.GetBufferPointer(), builder.GetSize()));
     return lowered;
 }
 
@@ -324,7 +280,7 @@ std::string Graph::draft_json() const {
 Error Graph::validate() {
     return as_error([this] {
         if (blob_) {
-            check_nodes(schema::GraphView(blob_->bytes().data(), blob_->bytes().size()));
+            check(schema::GraphView(blob_->bytes().data(), blob_->bytes().size()));
         } else {
             lower();
         }
@@ -357,6 +313,7 @@ void Graph::adopt(const schema::Graph& received) {
         }
         t->ragged_offset_ = aux->second;
     }
+    for (const TensorPtr& t : tensors_) t->settle();
     tree->tensors.clear();
     for (std::unique_ptr<schema::NodeT>& node : tree->nodes)
         nodes_.push_back({std::move(*node), {}, {}});

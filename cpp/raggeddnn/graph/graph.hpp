@@ -149,7 +149,8 @@ public:
     bool contains(const TensorPtr& tensor) const;
     void add_node(OpNode node);
 
-    // Assigns uids, infers what was left out, and checks everything.
+    // Assigns uids, infers what was left out, and checks everything. What it chose is shown by the
+    // tensors, and chosen anew the next time: until the graph is final, even a uid may change.
     Error validate();
 
     const std::vector<TensorPtr>& tensors() const { return tensors_; }
@@ -204,35 +205,14 @@ private:
     void infer(schema::GraphT& lowered) const;
     // Puts what was inferred into the tensors that their author holds, until the next time.
     void show_inferred(const schema::GraphT& lowered);
-    void forget_inferred();
     void check_tensors() const;
     static Graph received(std::span<const uint8_t> graph_bytes);
     // Shows a received graph through tensors().
     void adopt(const schema::Graph& received);
 
-    // What may be left out of a tensor.
-    struct Geometry {
-        std::vector<int64_t> dims;
-        std::vector<int64_t> strides;
-        schema::DataType data_type;
-        TensorPtr ragged_offset;
-        int64_t ragged_offset_multiplier;
-    };
-    struct Inferred {
-        TensorPtr tensor;
-        Geometry before;
-        Geometry after;
-    };
-    // What the author of a tensor has set, now or before its rest was inferred.
-    static Geometry authored(const Inferred& inferred);
-    static Geometry geometry_of(const TensorAttributes& tensor);
-    Geometry geometry_of(const schema::TensorAttributesT& lowered) const;
-    static void set_geometry(TensorAttributes& tensor, const Geometry& geometry);
-
     schema::GraphT table_;  // name, types, flags; tensors and nodes are added by lower()
     std::vector<TensorPtr> tensors_;
     std::vector<OpNode> nodes_;
-    std::vector<Inferred> inferred_;
     std::shared_ptr<const schema::GraphBlob> blob_;  // set: the graph is final
     std::shared_ptr<const ExecutionPlan> plan_;
 };

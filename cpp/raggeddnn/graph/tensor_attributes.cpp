@@ -54,6 +54,7 @@ TensorAttributes& TensorAttributes::set_name(std::string name) {
 
 TensorAttributes& TensorAttributes::set_uid(int64_t uid) {
     note_change("set_uid");
+    stated_.uid = uid;
     table_.uid = uid;
     has_uid_ = true;
     return *this;
@@ -61,6 +62,7 @@ TensorAttributes& TensorAttributes::set_uid(int64_t uid) {
 
 TensorAttributes& TensorAttributes::clear_uid() {
     note_change("clear_uid");
+    stated_.uid.reset();
     table_.uid = 0;
     has_uid_ = false;
     return *this;
@@ -68,19 +70,22 @@ TensorAttributes& TensorAttributes::clear_uid() {
 
 TensorAttributes& TensorAttributes::set_dim(std::vector<int64_t> dim) {
     note_change("set_dim");
+    stated_.dims = dim;
     table_.dims = std::move(dim);
     return *this;
 }
 
 TensorAttributes& TensorAttributes::set_stride(std::vector<int64_t> stride) {
     note_change("set_stride");
+    stated_.strides = stride;
     table_.strides = std::move(stride);
     return *this;
 }
 
 TensorAttributes& TensorAttributes::set_data_type(DataType type) {
     note_change("set_data_type");
-    table_.data_type = schema::to_wire(type);
+    stated_.data_type = schema::to_wire(type);
+    table_.data_type = stated_.data_type;
     return *this;
 }
 
@@ -98,21 +103,26 @@ TensorAttributes& TensorAttributes::set_is_virtual(bool is_virtual) {
 
 TensorAttributes& TensorAttributes::set_ragged_offset(TensorPtr aux) {
     note_change("set_ragged_offset");
+    stated_.ragged_offset = aux;
     ragged_offset_ = std::move(aux);
+    // One that was chosen belongs to the offsets that were chosen.
+    table_.ragged_offset_multiplier = stated_.ragged_offset_multiplier;
     return *this;
 }
 
 TensorAttributes& TensorAttributes::set_ragged_offset_multiplier(int64_t multiplier) {
     note_change("set_ragged_offset_multiplier");
+    stated_.ragged_offset_multiplier = multiplier;
     table_.ragged_offset_multiplier = multiplier;
     return *this;
 }
 
 TensorAttributes& TensorAttributes::store(const ValueVariant& value) {
     note_change("set_value");
-    table_.data_type = schema::to_wire(std::visit(StoreValue{table_.value}, value));
-    table_.dims = {1};
-    table_.strides = {1};
+    stated_.data_type = schema::to_wire(std::visit(StoreValue{table_.value}, value));
+    table_.data_type = stated_.data_type;
+    table_.dims = stated_.dims = {1};
+    table_.strides = stated_.strides = {1};
     table_.is_runtime_pass_by_value = false;
     return *this;
 }
@@ -125,9 +135,9 @@ TensorAttributes& TensorAttributes::set_as_runtime_parameter() {
     note_change("set_as_runtime_parameter");
     table_.value.Reset();
     table_.is_runtime_pass_by_value = true;
-    if (table_.dims.empty()) {
-        table_.dims = {1};
-        table_.strides = {1};
+    if (stated_.dims.empty()) {
+        table_.dims = stated_.dims = {1};
+        table_.strides = stated_.strides = {1};
     }
     return *this;
 }
@@ -138,7 +148,27 @@ TensorAttributes& TensorAttributes::set_is_pass_by_value(bool is_runtime) {
     return *this;
 }
 
+void TensorAttributes::show(const Choice& choice) {
+    table_.uid = choice.uid.value_or(0);
+    has_uid_ = choice.uid.has_value();
+    table_.dims = choice.dims;
+    table_.strides = choice.strides;
+    table_.data_type = choice.data_type;
+    table_.ragged_offset_multiplier = choice.ragged_offset_multiplier;
+    ragged_offset_ = choice.ragged_offset;
+}
+
+void TensorAttributes::settle() {
+    stated_ = {has_uid_ ? std::optional(table_.uid) : std::nullopt,
+               table_.dims,
+               table_.strides,
+               table_.data_type,
+               ragged_offset_,
+               table_.ragged_offset_multiplier};
+}
+
 DataType TensorAttributes::get_data_type() const { return schema::from_wire(table_.data_type); }
+DataType TensorAttributes::stated_data_type() const { return schema::from_wire(stated_.data_type); }
 
 int64_t TensorAttributes::get_volume() const {
     int64_t volume = 1;

@@ -87,6 +87,8 @@ public:
     const std::vector<int64_t>& get_dim() const { return table_.dims; }
     const std::vector<int64_t>& get_stride() const { return table_.strides; }
     DataType get_data_type() const;
+    // The type that a setter gave; get_data_type may be one that a graph chose.
+    DataType stated_data_type() const;
     int64_t get_alignment() const { return table_.alignment; }
     bool get_is_virtual() const { return table_.virtual_; }
     TensorPtr get_ragged_offset() const { return ragged_offset_; }
@@ -126,6 +128,20 @@ public:
 private:
     friend class Graph;
 
+    // What a graph chooses where the author left it out.
+    struct Choice {
+        std::optional<int64_t> uid;
+        std::vector<int64_t> dims;
+        std::vector<int64_t> strides;
+        schema::DataType data_type = schema::DataType::UNSET;
+        TensorPtr ragged_offset;
+        int64_t ragged_offset_multiplier = 1;
+    };
+    // Puts it where getters look; `stated_` stays.
+    void show(const Choice& choice);
+    // Everything that is shown is from now on as if its author had set it.
+    void settle();
+
     bool has_value() const { return table_.value.type != schema::TensorValue::NONE; }
     TensorAttributes& store(const ValueVariant& value);
     void note_change(const char* setter) const;
@@ -136,9 +152,12 @@ private:
         return std::get<T>(*value);
     }
 
+    // Getters read these, setters write them and `stated_`, and graphs read `stated_` alone: what
+    // an earlier look at a graph showed has no part in the next.
     schema::TensorAttributesT table_;
     TensorPtr ragged_offset_;
     bool has_uid_ = false;
+    Choice stated_;
     bool is_built_ = false;
 };
 

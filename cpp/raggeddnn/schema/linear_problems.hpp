@@ -31,11 +31,12 @@ struct ReductionProblem {
 namespace detail {
 
 inline void check_matmul_raggedness(const NodeReader& reader, const MatmulProblem& p) {
-    reader.check_raggedness(p.c, p.a);
-    if (p.b.ragged && p.c.rank() != p.b.rank()) {
-        reader.refuse(p.c.label, " has rank ", p.c.rank(), ", expected ", p.b.rank(), ": ",
-                      p.b.label, " is ragged");
+    for (const Operand* operand : {&p.a, &p.b}) {
+        if (!operand->ragged || p.c.rank() == operand->rank()) continue;
+        reader.refuse(p.c.label, " has rank ", p.c.rank(), ", expected ", operand->rank(), ": ",
+                      operand->label, " is ragged");
     }
+    reader.check_raggedness(p.c, p.a);
 }
 
 inline void check_reduction_raggedness(const NodeReader& reader, const ReductionProblem& p) {

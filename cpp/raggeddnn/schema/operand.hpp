@@ -154,7 +154,7 @@ public:
     void check_raggedness(const Operand& output, const Operand& input) const {
         if (input.ragged && !output.ragged) {
             refuse(output.label, " is dense, expected a ragged tensor as ", input.label,
-                   ", whose rows it has");
+                   ", whose rows it has (set_ragged_offset; beside strides it is not inferred)");
         }
         if (!input.ragged && output.ragged) {
             refuse(output.label, " is ragged, expected a dense tensor as ", input.label);

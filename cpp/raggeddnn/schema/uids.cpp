@@ -33,4 +33,14 @@ std::vector<NodeTensorUse> tensor_uses(const NodeT& node) {
     return tensor_uses(*flatbuffers::GetRoot<Node>(builder.GetBufferPointer()));
 }
 
+void check_extents_are_given(const GraphView& graph) {
+    Writers writers;
+    for (size_t i = 0; i < graph.node_count(); ++i) {
+        for (const NodeTensorUse& use : tensor_uses(graph.node(i))) {
+            if (use.is_output) writers.emplace(use.uid, i);
+        }
+    }
+    check_extents_are_given(graph, writers);
+}
+
 }  // namespace raggeddnn::schema

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "raggeddnn/schema/given_extents.hpp"
 #include "raggeddnn/schema/graph_generated.h"
 
 namespace raggeddnn::schema {
@@ -19,5 +20,8 @@ struct NodeTensorUse {
 // so its absence means 0. A node without attributes uses nothing.
 std::vector<NodeTensorUse> tensor_uses(const Node& node);
 std::vector<NodeTensorUse> tensor_uses(const NodeT& node);
+
+// check_extents_are_given with the writers that tensor_uses finds.
+void check_extents_are_given(const GraphView& graph);
 
 }  // namespace raggeddnn::schema

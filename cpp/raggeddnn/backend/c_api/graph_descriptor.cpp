@@ -5,6 +5,8 @@
 #include "raggeddnn/backend/c_api/fields.hpp"
 #include "raggeddnn/backend/finalize.hpp"
 #include "raggeddnn/backend/plugin_registry.hpp"
+#include "raggeddnn/schema/graph_view.hpp"
+#include "raggeddnn/schema/uids.hpp"
 
 namespace raggeddnn::c_api {
 
@@ -142,7 +144,9 @@ void GraphDescriptor::on_finalize() {
     if (operations.empty()) {
         bad_param("operation graph: OPERATIONGRAPH_OPS is not set, expected before finalization");
     }
-    final_ = received_ ? received_ : read(backend::finalize(lower()));
+    auto made = received_ ? received_ : read(backend::finalize(lower()));
+    schema::check_extents_are_given(schema::GraphView(made->bytes().data(), made->bytes().size()));
+    final_ = std::move(made);
 }
 
 std::shared_ptr<const schema::GraphBlob> GraphDescriptor::blob() const {

@@ -147,7 +147,7 @@ std::array<TensorPtr, 4> Graph::sdpa_backward(TensorPtr q, TensorPtr k, TensorPt
     draft.input("stats", stats, &Table::stats_tensor_uid);
     const auto gradient = [&draft](const char* role, const TensorPtr& of, auto slot) {
         const TensorPtr tensor = draft.output(role, slot);
-        tensor->set_data_type(of->get_data_type());  // NOT_SET: as the graph's other tensors
+        tensor->set_data_type(of->stated_data_type());  // NOT_SET: as the graph's other tensors
         return tensor;
     };
     const TensorPtr dq = gradient("dq", q, &Table::dq_tensor_uid);
