@@ -1,9 +1,7 @@
-"""The command line: info, bench, inspect."""
+"""The command line: info and inspect; bench has tests of its own."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import subprocess
 import sys
@@ -14,22 +12,9 @@ import numpy as np
 import pytest
 import raggeddnn as rd
 from raggeddnn import diagram
-from raggeddnn.bench import PRESETS, Measurement, preset_named
-from raggeddnn.bench.layouts import make_layouts
-from raggeddnn.bench.presets import docstring_lengths
-from raggeddnn.bench.report import (
-    format_bytes,
-    format_time,
-    print_table,
-    progress_bar,
-    text_table,
-)
-from raggeddnn.bench.runner import host_engines
 from raggeddnn.cli import main
-from raggeddnn.testing import Case, assert_sdpa_close, make_problem
+from raggeddnn.testing import Case, make_problem
 from raggeddnn.testing.graphs import sdpa_graph
-
-LAYOUTS = ["ragged", "padded", "padded with lengths"]
 
 
 def run(capsys, *args):
@@ -56,86 +41,10 @@ def test_the_package_runs_as_a_module():
     assert done.returncode == 0 and "engine" in done.stdout, done.stderr
 
 
-def test_bench_compares_three_layouts_on_every_engine(capsys, tmp_path):
-    file = tmp_path / "bench.csv"
-    status, out, _ = run(
-        capsys, "bench", "--preset", "tiny", "--refcheck", "--repeats", "3", "--csv", str(file)
-    )
-    assert status == 0 and "speed-up" in out and "4 of 4 sequences" in out
-    rows = list(csv.DictReader(file.read_text(encoding="utf-8").splitlines()))
-    assert [row["layout"] for row in rows] == LAYOUTS * len(host_engines())
-    for row in rows:
-        assert row["engine"] in out
-        if not row["note"]:
-            assert float(row["median_s"]) > 0 and int(row["repeats"]) == 3
-            assert float(row["speedup"]) > 0 and int(row["checked_sequences"]) == 4
-    by_layout = {row["layout"]: row for row in rows if not row["note"]}
-    assert float(by_layout["ragged"]["padding_share"]) == 0
-    assert float(by_layout["padded"]["padding_share"]) > 0
-    assert float(by_layout["padded"]["speedup"]) == 1
-    assert int(by_layout["ragged"]["memory_bytes"]) < int(by_layout["padded"]["memory_bytes"])
-
-
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
-@pytest.mark.parametrize("causal", ["--causal", "--no-causal"])
-def test_bench_takes_data_types_and_masks(capsys, dtype, causal):
-    status, out, _ = run(
-        capsys,
-        "bench",
-        "--preset",
-        "tiny",
-        "--engine",
-        "reference",
-        "--dtype",
-        dtype,
-        causal,
-        "--repeats",
-        "1",
-        "--refcheck",
-        "--seed",
-        "5",
-    )
-    assert status == 0 and dtype in out and ("causal" in out) == (causal == "--causal")
-
-
-def test_bench_reports_a_wrong_result(capsys, monkeypatch):
-    def wrong(rows, *_, **__):
-        raise AssertionError("O at head 0")
-
-    monkeypatch.setattr("raggeddnn.bench.runner.assert_sdpa_close", wrong)
-    status, _, err = run(capsys, "bench", "--preset", "tiny", "--repeats", "1")
-    assert status == 1 and "wrong result: O at head 0" in err
-
-
-def test_bench_lists_presets_and_names_unknown_ones(capsys):
-    status, out, _ = run(capsys, "bench", "--list-presets")
-    assert status == 0 and all(preset.name in out for preset in PRESETS)
-    status, _, err = run(capsys, "bench", "--preset", "nothing")
-    assert status == 2 and "nothing" in err and "docstrings" in err
-    with pytest.raises(SystemExit):
-        main(["bench", "--repeats", "0"])
-
-
-@pytest.mark.parametrize("option", ["--csv", "--plot"])
-def test_bench_refuses_a_missing_folder_before_measuring(capsys, monkeypatch, tmp_path, option):
-    monkeypatch.setattr("raggeddnn.bench.run_bench", lambda *_: pytest.fail("measured"))
-    file = tmp_path / "missing" / "a.png"
-    status, _, err = run(capsys, "bench", "--preset", "tiny", option, str(file))
-    assert status == 2 and err.count("\n") == 1
-    assert f"{option} {file}: there is no folder {file.parent}" in err
-
-
-def test_bench_refuses_an_unknown_engine_before_measuring(capsys, monkeypatch):
-    monkeypatch.setattr("raggeddnn.bench.run_bench", lambda *_: pytest.fail("measured"))
-    status, out, err = run(capsys, "bench", "--preset", "tiny", "--engine", "nope")
-    assert (status, out, err.count("\n")) == (2, "", 1)
-    assert "no engine is named 'nope'; there are" in err and host_engines()[0] in err
-
-
 def test_version_and_help(capsys):
     for args, texts in [
         (["--version"], [f"raggeddnn {rd.__version__}"]),
-        (["bench", "--help"], ["time the ragged", "default docstrings", "equal, tiny"]),
+        (["bench", "--help"], ["time the ragged", "default encoder", "llama-3-70b, tiny"]),
         (["inspect", "--help"], ["print a serialized graph"]),
     ]:
         with pytest.raises(SystemExit) as done:
@@ -156,86 +65,6 @@ def test_a_reader_that_goes_away_is_no_error(command):
         assert process.stderr.read() == b""
         # argparse itself may pass over the error when it prints help.
         assert process.wait() in ((0, 141) if command == ["--help"] else (141,))
-
-
-def test_bench_without_matplotlib_says_so_before_measuring(capsys, monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.setattr("raggeddnn.bench.run_bench", lambda *_: pytest.fail("measured"))
-    status, _, err = run(capsys, "bench", "--preset", "tiny", "--plot", str(tmp_path / "a.png"))
-    assert status == 2 and "matplotlib" in err
-
-
-def test_bench_draws_a_chart(capsys, tmp_path):
-    pytest.importorskip("matplotlib")
-    file = tmp_path / "chart.png"
-    status, _, _ = run(capsys, "bench", "--preset", "tiny", "--repeats", "1", "--plot", str(file))
-    assert status == 0 and file.read_bytes().startswith(b"\x89PNG")
-
-
-def test_lengths_are_reproducible_and_real():
-    lengths = docstring_lengths()
-    assert len(lengths) > 1000 and min(lengths) >= 1
-    preset = preset_named("docstrings")
-    first = preset.lengths(0)
-    assert first == preset.lengths(0) != preset.lengths(1)
-    assert len(first) == 64 and max(first) <= preset.longest and set(first) <= set(lengths)
-
-
-@pytest.mark.parametrize("causal", [False, True])
-def test_layouts_hold_the_same_numbers(causal):
-    ragged, padded, with_lengths = make_layouts(preset_named("tiny"), "float32", causal, 0)
-    for layout in (padded, with_lengths):
-        o, _, _ = layout.problem.expected()
-        assert_sdpa_close(layout.packed_rows(o).astype(np.float32), None, ragged.problem)
-        assert layout.tokens == ragged.tokens and layout.padding_share > 0
-
-
-def test_tables_and_units():
-    assert text_table(("a", "bb"), [["x", "1"], ["long", "2"]]).splitlines() == [
-        "a     bb",
-        "----  --",
-        "x     1",
-        "long  2",
-    ]
-    assert [format_time(t) for t in (None, 2.5, 0.0125, 3e-6)] == ["-", "2.5 s", "12.5 ms", "3 us"]
-    assert [format_bytes(n) for n in (12, 1536, 3 << 20, 5 << 30)] == [
-        "12 B",
-        "1.5 KiB",
-        "3 MiB",
-        "5.0 GiB",
-    ]
-    result = Measurement("e", "ragged", 1, 0.0, times=[1.0, 2.0, 3.0, 4.0, 5.0])
-    assert result.median == 3 and result.spread == pytest.approx(1 / 3)
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-@pytest.mark.parametrize("with_rich", [True, False], ids=["rich", "plain"])
-def test_a_terminal_gets_a_bar_and_a_table(monkeypatch, with_rich):
-    if with_rich:
-        pytest.importorskip("rich")
-    else:
-        monkeypatch.setattr("raggeddnn.bench.report._rich", lambda module: None)
-    terminal = Terminal()
-    with progress_bar(terminal) as progress:
-        for done in range(4):
-            progress(done, 3, "engine, layout")
-    assert ("[##########" in terminal.getvalue()) != with_rich
-    monkeypatch.setenv("COLUMNS", "120")
-    result = Measurement("an_engine", "ragged", 46, 0.25, times=[0.5], speedup=2.0, note="a note")
-    print_table([result], terminal)
-    for text in ("an_engine", "46", "25 %", "500 ms", "2.00x", "a note"):
-        assert text in terminal.getvalue()
-
-
-def test_off_a_terminal_nothing_is_drawn():
-    out = io.StringIO()
-    with progress_bar(out) as progress:
-        progress(1, 3, "engine, layout")
-    assert out.getvalue() == ""
 
 
 def serialized(tmp_path, kind):

@@ -21,12 +21,7 @@ import numpy as np
 import raggeddnn as rd
 
 from ._inspect import describe
-
-DTYPES = ("float32", "float16", "bfloat16", "float64")
-
-
-class _UsageError(Exception):
-    """A mistake of the caller: printed as one line, exit status 2."""
+from ._usage import UsageError, seconds
 
 
 def _info(_: argparse.Namespace) -> int:
@@ -55,78 +50,10 @@ def _info(_: argparse.Namespace) -> int:
     return 0
 
 
-def _check_target(option: str, file: str | None) -> None:
-    """Refuse a file that cannot be written, before anything is measured for it."""
-    if not file:
-        return
-    folder = Path(file).parent
-    if not folder.is_dir():
-        raise _UsageError(f"{option} {file}: there is no folder {folder}")
-    if Path(file).is_dir():
-        raise _UsageError(f"{option} {file}: is a folder, expected a file")
-
-
 def _bench(args: argparse.Namespace) -> int:
-    from .bench import PRESETS, BenchOptions, check_engine, preset_named, run_bench
-    from .bench.report import load_pyplot, print_table, progress_bar, write_csv, write_plot
+    from .bench import command
 
-    if args.list_presets:
-        for known in PRESETS:
-            print(f"{known.name:<12} {known.about}")
-        return 0
-    try:
-        preset = preset_named(args.preset)
-        if args.engine is not None:
-            check_engine(args.engine)
-        _check_target("--csv", args.csv)
-        _check_target("--plot", args.plot)
-        if args.plot:
-            load_pyplot()
-        if args.dtype == "bfloat16":
-            import ml_dtypes  # noqa: F401
-    except (ValueError, RuntimeError) as error:
-        raise _UsageError(str(error)) from error
-    except ImportError as error:
-        raise _UsageError("--dtype bfloat16 needs the package ml_dtypes") from error
-    causal = preset.causal if args.causal is None else args.causal
-    options = BenchOptions(
-        preset, args.engine, args.dtype, causal, args.seed, args.repeats, args.refcheck
-    )
-    with progress_bar(sys.stderr) as progress:
-        results, notes = run_bench(options, progress)
-    title = (
-        f"{preset.name}: heads {preset.heads[0]} on {preset.heads[1]}, head_dim {preset.head_dim}, "
-        f"{args.dtype}{', causal' if causal else ''}, seed {args.seed}"
-    )
-    print(title)
-    print_table(results, sys.stdout)
-    for note in notes:
-        print(note)
-    checked = max((result.checked for result in results), default=0)
-    runs = max((len(result.times) for result in results), default=0)
-    print(
-        f"Checked {checked} of {len(preset.lengths(args.seed))} sequences per row against the "
-        f"float64 oracle.\nMedians of {runs} interleaved runs; speed-up against padded on the same "
-        "engine; memory is Q, K, V, O, mask and workspace."
-    )
-    if preset.source == "docstrings":
-        print(f"Lengths are those of Python {platform.python_version()}'s docstrings, in words.")
-    facts = {
-        "preset": preset.name,
-        "dtype": args.dtype,
-        "causal": str(causal),
-        "seed": str(args.seed),
-        "python": platform.python_version(),
-        "machine": platform.machine(),
-    }
-    try:
-        if args.csv:
-            write_csv(args.csv, results, facts)
-        if args.plot:
-            write_plot(args.plot, results, title)
-    except OSError as error:
-        raise _UsageError(f"cannot write {error.filename}: {error.strerror}") from error
-    return 0 if any(result.times for result in results) else 2
+    return command.run(args)
 
 
 def _verify(args: argparse.Namespace) -> int:
@@ -139,7 +66,7 @@ def _verify(args: argparse.Namespace) -> int:
             return 0
         return run_verify(options, sys.stdout, sys.stderr)
     except ValueError as error:
-        raise _UsageError(str(error)) from error
+        raise UsageError(str(error)) from error
 
 
 def _is_json(data: bytes) -> bool:
@@ -157,16 +84,16 @@ def _inspect(args: argparse.Namespace) -> int:
     try:
         data = Path(args.file).read_bytes()
     except OSError as error:
-        raise _UsageError(f"cannot read {args.file}: {error.strerror}") from error
+        raise UsageError(f"cannot read {args.file}: {error.strerror}") from error
     try:
         text = describe_blob(data)
     except rd.Error as error:
         if _is_json(data):
-            raise _UsageError(
+            raise UsageError(
                 f"{args.file}: this is JSON text; inspect reads serialized bytes "
                 "(Graph.from_json reads JSON)"
             ) from error
-        raise _UsageError(f"{args.file}: {error}") from error
+        raise UsageError(f"{args.file}: {error}") from error
     document = json.loads(text)
     draw = {"mermaid": to_mermaid, "svg": to_svg}.get(args.form)
     if args.form == "json":
@@ -177,27 +104,13 @@ def _inspect(args: argparse.Namespace) -> int:
         try:
             print(draw(document))
         except rd.InvalidValueError as error:
-            raise _UsageError(f"--{args.form} {args.file}: {error}") from error
+            raise UsageError(f"--{args.form} {args.file}: {error}") from error
     return 0
-
-
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"expected 1 or more, got {value}")
-    return value
-
-
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not value > 0:
-        raise argparse.ArgumentTypeError(f"expected more than 0 seconds, got {text}")
-    return value
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The argument parser of the whole command."""
-    from .bench import DEFAULT_PRESET, preset_names
+    from .bench.command import add_options
     from .verify.command import VerifyOptions
 
     parser = argparse.ArgumentParser(prog="raggeddnn", description="Attention on ragged batches.")
@@ -208,27 +121,9 @@ def build_parser() -> argparse.ArgumentParser:
     info = commands.add_parser("info", help=about, description=about)
     info.set_defaults(run=_info)
 
-    about = "time the ragged layout against the padded one"
+    about = "time the ragged layout against padded ones and other libraries"
     bench = commands.add_parser("bench", help=about, description=about)
-    bench.add_argument(
-        "--preset",
-        default=DEFAULT_PRESET,
-        metavar="NAME",
-        help=f"what to measure (default %(default)s): one of {preset_names()}",
-    )
-    bench.add_argument("--list-presets", action="store_true", help="name the presets and stop")
-    bench.add_argument("--engine", metavar="NAME", help="one engine instead of all")
-    bench.add_argument("--refcheck", action="store_true", help="check every sequence, not a few")
-    bench.add_argument("--dtype", choices=DTYPES, default="float32", help="data type of Q, K, V, O")
-    bench.add_argument(
-        "--causal", action=argparse.BooleanOptionalAction, help="instead of the preset's choice"
-    )
-    bench.add_argument(
-        "--seed", type=int, default=0, help="of the sample of lengths and the values"
-    )
-    bench.add_argument("--repeats", type=_positive, metavar="N", help="instead of as time allows")
-    bench.add_argument("--csv", metavar="FILE", help="also write the measurements here")
-    bench.add_argument("--plot", metavar="FILE", help="also draw a chart (needs matplotlib)")
+    add_options(bench)
     bench.set_defaults(run=_bench)
 
     about = "check engines case by case against the reference engine"
@@ -246,7 +141,7 @@ def build_parser() -> argparse.ArgumentParser:
     verify.add_argument(
         "--timeout",
         metavar="S",
-        type=_seconds,
+        type=seconds,
         default=VerifyOptions.timeout,
         help="seconds for each case (default %(default)g)",
     )
@@ -289,9 +184,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _main(argv: Sequence[str] | None) -> int:
     args = build_parser().parse_args(argv)
+    args.words = list(sys.argv[1:] if argv is None else argv)
     try:
         status: int = args.run(args)
-    except _UsageError as error:
+    except UsageError as error:
         print(f"raggeddnn {args.command}: {error}", file=sys.stderr)
         return 2
     except rd.Error as error:

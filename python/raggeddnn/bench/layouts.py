@@ -1,57 +1,80 @@
-"""The same sequences in the layouts compared: ragged, padded under a mask, padded with lengths."""
+"""The same sequences as they can be held: ragged, padded under a mask, padded with lengths, or as
+one batch per sequence.
+"""
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..testing import Case, Problem, lay_out, make_problem, numpy_dtype
+from ..testing import Case, Problem, lay_out, numpy_dtype
 from ..testing.oracle import Array
-from .presets import Preset
+from .work import Batch
 
-RAGGED, PADDED, PADDED_LENGTHS = "ragged", "padded", "padded with lengths"
+RAGGED, PADDED, PADDED_LENGTHS, LOOP = (
+    "ragged",
+    "padded",
+    "padded with lengths",
+    "loop over sequences",
+)
+LAYOUTS = (RAGGED, PADDED, PADDED_LENGTHS, LOOP)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """One way to hold the batch. ``problem`` is what runs, ``lens`` the true lengths in rows."""
+    """One way to hold the batch. ``parts`` are run one after another, each holding the sequences
+    that follow those of the part before; ``lens`` are the true lengths in rows.
+    """
 
     name: str
-    problem: Problem
+    parts: tuple[Problem, ...]
     lens: tuple[int, ...]
-
-    @property
-    def tokens(self) -> int:
-        return sum(self.lens)
 
     @property
     def padding_share(self) -> float:
         """The part of the stored rows that belongs to no sequence, 0 to 1."""
-        rows = self.problem.side_q.rows
-        return 1.0 - self.tokens / rows if rows else 0.0
+        return 1.0 - sum(self.lens) / sum(part.side_q.rows for part in self.parts)
 
-    def packed_rows(self, o: Array) -> Array:
-        """The valid rows of an output (Rq, Hq, Dv) of this layout, one sequence after another."""
-        starts = self.problem.side_q.starts
-        return np.concatenate(
-            [o[start : start + n] for start, n in zip(starts, self.lens, strict=True)]
-        )
+    def packed_rows(self, rows_of_parts: list[Array]) -> Array:
+        """The valid rows of each part's result (R, H, D), one sequence after another."""
+        lens = iter(self.lens)
+        found = []
+        for part, rows in zip(self.parts, rows_of_parts, strict=True):
+            starts = part.side_q.starts
+            here = itertools.islice(lens, len(starts))
+            found += [rows[start : start + n] for start, n in zip(starts, here, strict=True)]
+        return np.concatenate(found)
+
+    def spread(self, packed: Array) -> list[Array]:
+        """Packed rows (T, H, D) as each part holds them; padding is zero."""
+        lens, source, found = iter(self.lens), 0, []
+        for part in self.parts:
+            starts = part.side_q.starts
+            wide = np.zeros((part.side_q.rows, *packed.shape[1:]), dtype=packed.dtype)
+            for start, n in zip(starts, itertools.islice(lens, len(starts)), strict=True):
+                wide[start : start + n] = packed[source : source + n]
+                source += n
+            found.append(wide)
+        return found
 
 
-def _scatter(packed: Problem, case: Case) -> Problem:
-    """The packed problem's numbers in the padded rows of ``case``; padding is zero."""
-    side = lay_out(case.lens_q, case.layout, case.capacity)
+def _fill(name: str, cases: list[Case], packed: Problem, biases: list[Array | None]) -> Layout:
+    """A layout of such cases that holds the packed problem's numbers."""
+    sides = [lay_out(case.lens_q, case.layout, case.capacity) for case in cases]
+    empty = [
+        Problem(case, packed.q[:0], packed.k[:0], packed.v[:0], bias, side, side)
+        for case, side, bias in zip(cases, sides, biases, strict=True)
+    ]
+    layout = Layout(name, tuple(empty), packed.side_q.lens)
+    q, k, v = (layout.spread(rows) for rows in (packed.q, packed.k, packed.v))
+    parts = [_with_arrays(part, *arrays) for part, *arrays in zip(empty, q, k, v, strict=True)]
+    return replace(layout, parts=tuple(parts))
 
-    def spread(rows: Array) -> Array:
-        wide = np.zeros((side.rows, *rows.shape[1:]), dtype=rows.dtype)
-        places = zip(side.starts, packed.side_q.starts, packed.side_q.lens, strict=True)
-        for start, source, length in places:
-            wide[start : start + length] = rows[source : source + length]
-        return wide
 
-    q, k, v = (spread(rows) for rows in (packed.q, packed.k, packed.v))
-    return Problem(case=case, q=q, k=k, v=v, bias=None, side_q=side, side_kv=side)
+def _with_arrays(part: Problem, q: Array, k: Array, v: Array) -> Problem:
+    return Problem(part.case, q, k, v, part.bias, part.side_q, part.side_kv)
 
 
 def _mask(lens: tuple[int, ...], s_max: int, *, causal: bool, dtype: str) -> Array:
@@ -65,42 +88,30 @@ def _mask(lens: tuple[int, ...], s_max: int, *, causal: bool, dtype: str) -> Arr
     return mask.astype(numpy_dtype(dtype))
 
 
-def make_layouts(preset: Preset, dtype: str, causal: bool, seed: int) -> list[Layout]:
-    """The preset's batch, with random values, in each of the layouts; all hold the same numbers."""
-    lens = preset.lengths(seed)
-    s_max = max(lens)
-    base = Case(
-        preset.name,
-        lens,
-        lens,
-        heads=preset.heads,
-        d=preset.head_dim,
-        dtype=dtype,
-        causal=causal,
-        stats="none",
-        seed=seed,
-    )
-    packed = make_problem(base)
-    with_lengths = replace(base, layout="padded", memory="bhsd", capacity=s_max)
+def make_layout(name: str, batch: Batch) -> Layout:
+    """The batch in the layout of that name; all hold the same numbers."""
+    packed, work = batch.problem, batch.work
+    lens, base = work.lens, batch.problem.case
+    if name == RAGGED:
+        return Layout(name, (packed,), lens)
+    stats = "none" if base.stats == "none" else "dense"
+    if name == LOOP:
+        cases = [
+            replace(base, layout="dense", lens_q=(n,), lens_kv=(n,), stats=stats) for n in lens
+        ]
+        return _fill(name, cases, packed, [None] * len(cases))
+    s_max = work.s_max
+    padded = replace(base, layout="padded", memory="bhsd", capacity=s_max, stats=stats)
+    if name == PADDED_LENGTHS:
+        return _fill(name, [padded], packed, [None])
     full = (s_max,) * len(lens)
     masked = replace(
-        with_lengths,
+        padded,
         layout="dense",
         lens_q=full,
         lens_kv=full,
         causal=False,
-        bias="b1qk" if causal else "b11k",
+        bias="b1qk" if work.causal else "b11k",
     )
-    masked_problem = _scatter(packed, masked)
-    masked_problem.bias = _mask(lens, s_max, causal=causal, dtype=dtype)
-    return [
-        Layout(RAGGED, packed, lens),
-        Layout(PADDED, masked_problem, lens),
-        Layout(PADDED_LENGTHS, _scatter(packed, with_lengths), lens),
-    ]
-
-
-def padded_work(layout: Layout) -> float:
-    """Floating-point operations of the dense batch: ``4 * B * S^2 * H * D``."""
-    case, side = layout.problem.case, layout.problem.side_q
-    return 4.0 * len(layout.lens) * side.s_max**2 * case.heads[0] * case.d
+    mask = _mask(lens, s_max, causal=work.causal, dtype=work.dtype)
+    return _fill(name, [masked], packed, [mask])

@@ -1,17 +1,23 @@
-"""Progress bar, table, CSV and chart of a benchmark. rich and matplotlib are optional."""
+"""Progress bar, tables and CSV of a benchmark. rich is optional."""
 
 from __future__ import annotations
 
 import csv
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
+from .device import optional_module
 from .runner import Measurement, Progress
+from .work import Workload
 
-HEADINGS = ("engine", "layout", "tokens", "padding", "time", "spread", "speed-up", "memory")
+HEADINGS = ("contender", "time", "quartiles", "GFLOP/s", "speed-up", "padding", "memory", "host")
 BAR_WIDTH = 30
+LEGEND = (
+    "Medians of interleaved runs. GFLOP/s: visible pairs of a query and a key only. Speed-up:",
+    "against padded, of the same engine or of PyTorch. Memory: inputs, outputs, mask, known",
+    "workspace. Host: one call on one token.",
+)
 
 
 def format_time(seconds: float | None) -> str:
@@ -32,18 +38,40 @@ def format_bytes(count: int) -> str:
     return f"{size:.1f} GiB"
 
 
-def _cells(result: Measurement) -> list[str]:
-    speedup = "-" if result.speedup is None else f"{result.speedup:.2f}x"
+def format_rate(rate: float | None) -> str:
+    """Operations per second in GFLOP/s."""
+    return "-" if rate is None else f"{rate / 1e9:.3g}"
+
+
+def cells(result: Measurement) -> list[str]:
+    """A measurement under :data:`HEADINGS`."""
+    quartiles = result.quartiles
     return [
-        result.engine,
-        result.layout,
-        str(result.tokens),
-        f"{100 * result.padding:.0f} %",
+        result.label,
         format_time(result.median),
-        "-" if result.spread is None else f"+-{100 * result.spread:.0f} %",
-        speedup,
+        "-" if quartiles is None else " to ".join(format_time(t) for t in quartiles),
+        format_rate(result.rate),
+        "-" if result.speedup is None else f"{result.speedup:.2f}x",
+        f"{100 * result.padding:.0f} %",
         format_bytes(result.memory) if result.memory else "-",
+        format_time(result.host),
     ]
+
+
+def by_workload(results: Sequence[Measurement]) -> dict[Workload, list[Measurement]]:
+    found: dict[Workload, list[Measurement]] = {}
+    for result in results:
+        found.setdefault(result.work, []).append(result)
+    return found
+
+
+def reasons(results: Sequence[Measurement]) -> list[str]:
+    """One line per remark, naming all whose remark it is."""
+    names: dict[str, list[str]] = {}
+    for result in results:
+        if result.note and result.label not in names.setdefault(result.note, []):
+            names[result.note].append(result.label)
+    return [f"{'; '.join(labels)}: {note}" for note, labels in names.items()]
 
 
 def text_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -52,38 +80,34 @@ def text_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     widths = [max(len(row[column]) for row in table) for column in range(len(headings))]
     lines = []
     for row in table:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        lines.append("  ".join(cells).rstrip())
+        texts = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        lines.append("  ".join(texts).rstrip())
     lines.insert(1, "  ".join("-" * width for width in widths))
     return "\n".join(lines)
 
 
-def print_table(results: Sequence[Measurement], out: TextIO) -> None:
-    """The measurements as a table: drawn by rich on a terminal, else plain text."""
-    rows = [_cells(result) for result in results]
-    rich_table = _rich("table") if out.isatty() else None
+def print_tables(results: Sequence[Measurement], out: TextIO) -> None:
+    """A table per workload, and why contenders are missing from it."""
+    for work, group in by_workload(results).items():
+        print(f"{work.title}\n{work.batch_words}", file=out)
+        _print_table([cells(result) for result in group if result.times], out)
+        for line in reasons(group):
+            print(line, file=out)
+        print(file=out)
+
+
+def _print_table(rows: Sequence[Sequence[str]], out: TextIO) -> None:
+    """Drawn by rich on a terminal, else plain text."""
+    rich_table = optional_module("rich.table") if out.isatty() else None
     if rich_table is None:
         print(text_table(HEADINGS, rows), file=out)
-    else:
-        table = rich_table.Table()
-        for column, heading in enumerate(HEADINGS):
-            table.add_column(heading, justify="left" if column < 2 else "right")
-        for row in rows:
-            table.add_row(*row)
-        _rich("console").Console(file=out).print(table)
-    for result in results:
-        if result.note:
-            print(f"{result.engine}, {result.layout}: {result.note}", file=out)
-
-
-def _rich(module: str) -> Any:
-    """A module of rich, or None where rich is not installed."""
-    import importlib
-
-    try:
-        return importlib.import_module(f"rich.{module}")
-    except ImportError:
-        return None
+        return
+    table = rich_table.Table()
+    for column, heading in enumerate(HEADINGS):
+        table.add_column(heading, justify="left" if column == 0 else "right")
+    for row in rows:
+        table.add_row(*row)
+    optional_module("rich.console").Console(file=out).print(table)
 
 
 @contextmanager
@@ -92,12 +116,12 @@ def progress_bar(out: TextIO) -> Iterator[Progress]:
     if not out.isatty():
         yield lambda done, total, what: None
         return
-    rich_progress = _rich("progress")
+    rich_progress = optional_module("rich.progress")
     if rich_progress is None:
         yield lambda done, total, what: draw_bar(out, done, total, what)
         print(file=out)
         return
-    console = _rich("console").Console(file=out)
+    console = optional_module("rich.console").Console(file=out)
     with rich_progress.Progress(console=console, transient=True) as bar:
         task = bar.add_task("measuring")
         yield lambda done, total, what: bar.update(
@@ -117,61 +141,51 @@ def erase_bar(out: TextIO) -> None:
     print("\r\033[K", end="", file=out, flush=True)
 
 
+def _workload_columns(work: Workload) -> dict[str, Any]:
+    return {
+        "preset": work.preset.name,
+        "heads": "/".join(str(n) for n in work.preset.heads),
+        "head_dim": work.preset.head_dim,
+        "lengths": work.distribution,
+        "sequences": len(work.lens),
+        "longest": work.s_max,
+        "tokens": work.tokens,
+        "typical_length": work.typical_length,
+        "batch_padding_share": work.padding_share,
+        "dtype": work.dtype,
+        "causal": work.causal,
+        "pass": work.pass_name,
+        "seed": work.seed,
+        "useful_flops": work.useful_flops,
+    }
+
+
+def _result_columns(result: Measurement) -> dict[str, Any]:
+    low, high = result.quartiles or (None, None)
+    return {
+        "engine": result.engine,
+        "layout": result.layout,
+        "padding_share": result.padding,
+        "median_s": result.median,
+        "quartile1_s": low,
+        "quartile3_s": high,
+        "repeats": len(result.times),
+        "useful_flops_per_s": result.rate,
+        "speedup": result.speedup,
+        "of_fastest": result.of_fastest,
+        "memory_bytes": result.memory,
+        "host_s": result.host,
+        "checked_sequences": result.checked,
+        "note": result.note,
+    }
+
+
 def write_csv(path: str, results: Sequence[Measurement], facts: dict[str, str]) -> None:
-    """One line per measurement, each beginning with ``facts`` about the run. Times in seconds."""
-    columns = ("engine", "layout", "tokens", "padding_share", "median_s", "spread", "repeats",
-               "speedup", "memory_bytes", "checked_sequences", "note")  # fmt: skip
+    """One line per measurement, each beginning with ``facts`` about the run. Times in seconds,
+    shares 0 to 1.
+    """
+    rows = [{**facts, **_workload_columns(r.work), **_result_columns(r)} for r in results]
     with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow([*facts, *columns])
-        for result in results:
-            writer.writerow(
-                [
-                    *facts.values(),
-                    result.engine,
-                    result.layout,
-                    result.tokens,
-                    result.padding,
-                    result.median,
-                    result.spread,
-                    len(result.times),
-                    result.speedup,
-                    result.memory,
-                    result.checked,
-                    result.note,
-                ]
-            )
-
-
-def load_pyplot() -> Any:
-    """matplotlib's pyplot, without a display; raises RuntimeError where it is not installed."""
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise RuntimeError(
-            "--plot needs matplotlib, which is not installed (pip install 'raggeddnn[bench]')"
-        ) from error
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    return pyplot
-
-
-def write_plot(path: str, results: Sequence[Measurement], title: str) -> None:
-    """A chart of the median times, one bar per layout and engine, in matplotlib's file types."""
-    pyplot = load_pyplot()
-    timed = [result for result in results if result.median is not None]
-    labels = [f"{result.engine}\n{result.layout}" for result in timed]
-    figure, axes = pyplot.subplots(figsize=(8, 0.6 + 0.5 * len(timed)), layout="constrained")
-    bars = axes.barh(labels, [1e3 * (result.median or 0) for result in timed])
-    axes.bar_label(bars, [f"{result.speedup:.2f}x" if result.speedup else "" for result in timed])
-    axes.invert_yaxis()
-    axes.set_xlabel("milliseconds per execute (speed-up against padded at the bars)")
-    axes.set_title(title)
-    figure.savefig(path)
-    pyplot.close(figure)
-
-
-def default_streams() -> tuple[TextIO, TextIO]:
-    """Where tables and progress go: standard output and standard error."""
-    return sys.stdout, sys.stderr
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)

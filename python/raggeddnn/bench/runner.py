@@ -1,218 +1,251 @@
-"""Timing: every layout on every engine, interleaved, with checks against the float64 oracle."""
+"""Timing: all contenders of a workload take turns, in rounds of random order, and are checked."""
 
 from __future__ import annotations
 
+import random
 import statistics
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
-import raggeddnn as rd
+from .checking import Checker, sequences_to_check
+from .device import CPU, Clock, clock_for
+from .layouts import PADDED
+from .ours import our_contenders
+from .peers import PADDED_LAYOUT, PEERS
+from .work import Batch, Contender, Job, UnavailableError, Workload
 
-from ..testing import assert_sdpa_close
-from ..testing.checks import is_named, is_reference
-from ..testing.graphs import SdpaGraph, sdpa_graph
-from ..testing.oracle import Array
-from .layouts import PADDED, RAGGED, Layout, make_layouts, padded_work
-from .presets import Preset
-
-# Seconds of measuring that a command without --repeats aims at.
-TIME_BUDGET = 15.0
+TIME_BUDGET = 10.0
 MIN_REPEATS, MAX_REPEATS = 3, 50
-# More work than this, in floating-point operations, is not given to the reference engine unasked.
-REFERENCE_WORK = 10e9
-CHECKED_SEQUENCES = 4
+# A call shorter than this many seconds is made once untimed before each timed one, so that caches
+# and threads are those of this contender and not of the one before.
+WARM_LIMIT = 0.05
+HOST_CALLS = 20
 
 Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True)
 class BenchOptions:
-    """What to measure.
+    """What to measure, and how.
 
-    ``engine`` None is each engine that takes host memory, ``repeats`` None as many as time allows.
-    ``check_all`` compares every sequence with the oracle; otherwise the longest, the shortest and
-    two more.
+    ``engine`` None is each engine that takes host memory, ``repeats`` None as many rounds as
+    ``budget`` seconds allow for all workloads together. ``cold``: caches are evicted before each
+    timed call. ``check_all`` compares every sequence with the oracle, not a few.
     """
 
-    preset: Preset
+    workloads: tuple[Workload, ...]
     engine: str | None = None
-    dtype: str = "float32"
-    causal: bool = False
-    seed: int = 0
+    device: str = CPU
+    with_peers: bool = True
     repeats: int | None = None
+    budget: float = TIME_BUDGET
+    cold: bool = False
     check_all: bool = False
+    seed: int = 0
 
 
 @dataclass
 class Measurement:
-    """One layout on one engine. Times in seconds per execute, memory in bytes, padding 0 to 1."""
+    """One contender on one workload.
 
+    Times and ``host`` (what a call on a batch of one token takes) in seconds, memory in bytes,
+    padding (of its own rows) 0 to 1. ``speedup`` is against the padded layout of the same engine,
+    or of PyTorch for the peers; ``of_fastest`` is the fastest contender's time over its own.
+    """
+
+    work: Workload
     engine: str
     layout: str
-    tokens: int
     padding: float
     times: list[float] = field(default_factory=list)
     memory: int = 0
+    host: float | None = None
     speedup: float | None = None
+    of_fastest: float | None = None
     checked: int = 0
     note: str = ""
+
+    @property
+    def label(self) -> str:
+        """Engine and layout in few words."""
+        return f"{short_name(self.engine)}: {self.layout}"
+
+    @property
+    def is_base(self) -> bool:
+        """Do speed-ups compare with this one?"""
+        return self.layout in (PADDED, PADDED_LAYOUT)
 
     @property
     def median(self) -> float | None:
         return statistics.median(self.times) if self.times else None
 
     @property
-    def spread(self) -> float | None:
-        """Half the range between the quartiles, relative to the median."""
-        if len(self.times) < 2 or not self.median:
+    def quartiles(self) -> tuple[float, float] | None:
+        if len(self.times) < 2:
             return None
         low, _, high = statistics.quantiles(self.times, n=4, method="inclusive")
-        return (high - low) / 2 / self.median
+        return low, high
+
+    @property
+    def rate(self) -> float | None:
+        """Useful operations per second."""
+        return self.work.useful_flops / self.median if self.median else None
+
+
+def short_name(engine: str) -> str:
+    """``reference`` for RAGGEDDNN_REFERENCE_ENGINE; other names as they are."""
+    return engine.removeprefix("RAGGEDDNN_").removesuffix("_ENGINE").lower()
 
 
 @dataclass
-class _Job:
-    """A plan with its arrays, ready to be executed again and again."""
+class _Entry:
+    """A contender that runs: its job, the seconds of its second call, how often it is timed."""
 
     result: Measurement
-    layout: Layout
-    sdpa: SdpaGraph
-    plan: rd.ExecutionPlan
-    pack: dict[rd.TensorAttributes, Any]
-    outputs: dict[str, Array]
-
-    def time(self) -> float:
-        start = time.perf_counter()
-        self.plan.execute(self.pack)
-        return time.perf_counter() - start
+    contender: Contender
+    job: Job
+    first: float = 0.0
+    runs: int = 0
 
 
-def host_engines() -> list[str]:
-    """Names of the available engines that take host memory."""
-    return [
-        e.name for e in rd.engines() if e.available and str(e.device).lower() in ("cpu", "host")
-    ]
+def run_bench(options: BenchOptions, progress: Progress) -> list[Measurement]:
+    """Measure all workloads; every contender has a measurement, with its reason if it did not run.
+
+    ``progress(done, total, what)`` is called before each call. Raises AssertionError when a result
+    of ours is wrong, ValueError when there is no such device.
+    """
+    clock = clock_for(options.device)
+    contenders: list[Contender] = [*our_contenders(options.engine, options.device)]
+    if options.with_peers:
+        contenders += [replace(peer, device=options.device) for peer in PEERS]
+    results: list[Measurement] = []
+    for place, work in enumerate(options.workloads):
+        prefix = f"{place + 1} of {len(options.workloads)}: " if len(options.workloads) > 1 else ""
+
+        def show(done: int, total: int, what: str, prefix: str = prefix) -> None:
+            progress(done, total, prefix + what)
+
+        results += measure(Batch(work), contenders, options, clock, show)
+    return results
 
 
-def check_engine(name: str) -> None:
-    """Raise ValueError unless the name, full or short, is that of an engine to measure here."""
-    found = [engine for engine in rd.engines() if is_named(engine.name, name)]
-    if not found:
-        known = ", ".join(engine.name for engine in rd.engines()) or "none"
-        raise ValueError(f"no engine is named {name!r}; there are {known}")
-    if not any(engine.available for engine in found):
-        raise ValueError(f"the engine {found[0].name} is not available: {found[0].reason}")
-    if not any(engine.name in host_engines() for engine in found):
-        raise ValueError(
-            f"the engine {found[0].name} works on {found[0].device} memory, "
-            "expected one for host memory"
-        )
+def measure(
+    batch: Batch,
+    contenders: Sequence[Contender],
+    options: BenchOptions,
+    clock: Clock,
+    progress: Progress,
+) -> list[Measurement]:
+    """Measure one workload: prepare, warm up, take turns, check, compare."""
+    results, entries = _prepare(batch, contenders, progress)
+    for done, entry in enumerate(entries):
+        progress(done, len(entries), f"{entry.result.label}, warming up")
+        entry.first = clock.seconds(entry.job.run)
+        entry.result.host = _host_overhead(entry.contender, batch.work, clock)
+        entry.runs = _runs(options, len(entries), _turn_cost(entry, options, clock))
+    turns = _turns(entries, options.seed)
+    for done, entry in enumerate(turns):
+        progress(done, len(turns), entry.result.label)
+        entry.result.times.append(_timed(entry, options, clock))
+    progress(1, 1, "checking against the oracle")
+    _check(batch, entries, options.check_all)
+    _compare(results)
+    return results
 
 
-def _choose_engines(options: BenchOptions, work: float) -> tuple[list[str], list[str]]:
-    """Engines to run, and notes about those left out."""
-    if options.engine is not None:
-        return [options.engine], []
-    names, notes = host_engines(), []
-    if work > REFERENCE_WORK:
-        slow = [name for name in names if is_reference(name)]
-        names = [name for name in names if name not in slow]
-        notes = [
-            f"{name}: left out, {work / 1e9:.0f} GFLOP is much for it; ask with --engine"
-            for name in slow
-        ]
-    return names, notes
+def _prepare(
+    batch: Batch, contenders: Sequence[Contender], progress: Progress
+) -> tuple[list[Measurement], list[_Entry]]:
+    results, entries = [], []
+    for done, contender in enumerate(contenders):
+        padding = contender.stored_padding(batch.work)
+        result = Measurement(batch.work, contender.engine, contender.layout, padding)
+        results.append(result)
+        progress(done, len(contenders), f"{result.label}, preparing")
+        try:
+            job = contender.prepare(batch)
+        except UnavailableError as reason:
+            result.note = str(reason)
+            continue
+        result.memory = job.memory
+        entries.append(_Entry(result, contender, job))
+    return results, entries
 
 
-def _prepare(layout: Layout, engine: str) -> tuple[Measurement, _Job | None]:
-    result = Measurement(engine, layout.name, layout.tokens, layout.padding_share)
-    sdpa = sdpa_graph(layout.problem)
+def _host_overhead(contender: Contender, work: Workload, clock: Clock) -> float | None:
+    """The median time that a call on one sequence of one token keeps the host."""
     try:
-        plan = sdpa.build(engine)
-    except rd.NotSupportedError as refusal:
-        result.note = f"refused: {refusal}"
-        return result, None
-    outputs = sdpa.new_outputs(layout.problem, 0.0)
-    pack = sdpa.pack(layout.problem, outputs)
-    held = [
-        pack[sdpa.tensors[name]] for name in ("q", "k", "v", "o", "bias") if name in sdpa.tensors
-    ]
-    result.memory = sum(int(array.nbytes) for array in held) + int(plan.workspace_size)
-    return result, _Job(result, layout, sdpa, plan, pack, outputs)
+        job = contender.prepare(Batch(replace(work, lens=(1,))))
+    except UnavailableError:
+        return None
+    return statistics.median(clock.host_seconds(job.run) for _ in range(HOST_CALLS))
 
 
-def _repeats(options: BenchOptions, first: float) -> int:
-    """How many rounds, given the seconds of the first one."""
+def _timed(entry: _Entry, options: BenchOptions, clock: Clock) -> float:
+    if options.cold:
+        clock.evict()
+    elif entry.first < WARM_LIMIT:
+        entry.job.run()
+    return clock.seconds(entry.job.run)
+
+
+def _turn_cost(entry: _Entry, options: BenchOptions, clock: Clock) -> float:
+    if options.cold:
+        return entry.first + clock.seconds(clock.evict)
+    return entry.first * (2 if entry.first < WARM_LIMIT else 1)
+
+
+def _runs(options: BenchOptions, contenders: int, cost: float) -> int:
+    """How often a contender with turns of this many seconds is run: all share the budget alike, so
+    that a slow one does not leave the others with few runs.
+    """
     if options.repeats is not None:
         return options.repeats
-    affordable = int(TIME_BUDGET / max(first, 1e-9))
-    least = MIN_REPEATS if first < TIME_BUDGET else 1
-    return min(max(affordable, least), MAX_REPEATS)
+    share = options.budget / len(options.workloads)
+    least = MIN_REPEATS if MIN_REPEATS * cost < share / 2 else 1
+    return min(max(int(share / contenders / max(cost, 1e-9)), least), MAX_REPEATS)
 
 
-def _check(job: _Job, packed: Layout, check_all: bool) -> None:
-    """Compare the job's last output with the oracle; AssertionError names the worst element."""
-    rows = job.layout.packed_rows(job.sdpa.o_rows(job.outputs, job.layout.problem))
-    order = sorted(range(len(packed.lens)), key=lambda batch: packed.lens[batch])
-    if check_all or len(order) <= CHECKED_SEQUENCES:
-        chosen = order
-    else:
-        third = len(order) // 3
-        chosen = [order[0], order[third], order[2 * third], order[-1]]
-    label = f"{job.result.engine}, {job.layout.name},"
-    assert_sdpa_close(rows, None, packed.problem, label=label, batches=tuple(chosen))
-    job.result.checked = len(chosen)
-
-
-def run_bench(options: BenchOptions, progress: Progress) -> tuple[list[Measurement], list[str]]:
-    """Measure all layouts on all engines; returns the measurements and notes for the reader.
-
-    ``progress(done, total, what)`` is called before each run; total may change once, after the
-    first round. Layouts take turns within a round, so that a slow moment of the machine hits all
-    alike. Raises AssertionError when a result is wrong, ``raggeddnn.Error`` when a named engine
-    does not exist.
+def _turns(entries: Sequence[_Entry], seed: int) -> list[_Entry]:
+    """Who runs when: in rounds of random order. One with fewer runs sits out some rounds, evenly
+    spread.
     """
-    layouts = make_layouts(options.preset, options.dtype, options.causal, options.seed)
-    engines, notes = _choose_engines(options, padded_work(layouts[0]))
-    results: list[Measurement] = []
-    jobs: list[_Job] = []
-    for engine in engines:
-        for layout in layouts:
-            result, job = _prepare(layout, engine)
-            results.append(result)
-            if job is not None:
-                jobs.append(job)
-    if not jobs:
-        return results, [*notes, "no engine ran"]
-    warm_up = []
-    for done, job in enumerate(jobs):
-        progress(done, 2 * len(jobs), _describe(job))
-        warm_up.append(job.time())
-    rounds = _repeats(options, sum(warm_up))
-    total = len(jobs) * (rounds + 1)
+    rounds = max((entry.runs for entry in entries), default=0)
+    generator = random.Random(seed)
+    turns: list[_Entry] = []
     for turn in range(rounds):
-        for place in range(len(jobs)):
-            job = jobs[(place + turn) % len(jobs)]
-            progress(len(jobs) * (turn + 1) + place, total, _describe(job))
-            job.result.times.append(job.time())
-    progress(total, total, "checking against the oracle")
-    packed = next(layout for layout in layouts if layout.name == RAGGED)
-    for job in jobs:
-        _check(job, packed, options.check_all)
-    _compare(results)
-    return results, notes
+        present = [e for e in entries if (turn + 1) * e.runs // rounds > turn * e.runs // rounds]
+        generator.shuffle(present)
+        turns += present
+    return turns
 
 
-def _describe(job: _Job) -> str:
-    return f"{job.result.engine}, {job.layout.name}"
+def _check(batch: Batch, entries: Sequence[_Entry], check_all: bool) -> None:
+    """Compare the last results with the oracle; a peer's fault is noted, one of ours raised."""
+    chosen = sequences_to_check(batch.work, check_all)
+    if not chosen or not entries:
+        return
+    checker = Checker(batch, chosen)
+    for entry in entries:
+        label = f"{entry.result.engine}, {entry.result.layout}, checked"
+        try:
+            checker.check(entry.job.results(), label)
+            entry.result.checked = checker.count
+        except AssertionError as fault:
+            if entry.contender.is_ours:
+                raise
+            entry.result.note = f"beyond the tolerance: {fault}"
 
 
-def _compare(results: list[Measurement]) -> None:
-    """Fill in each speed-up: relative to the padded layout on the same engine."""
-    padded = {r.engine: r.median for r in results if r.layout == PADDED}
+def _compare(results: Sequence[Measurement]) -> None:
+    """Fill in the ratios, all within one workload of one run. A wrong peer is not the fastest."""
+    padded = {r.engine: r.median for r in results if r.is_base}
+    right = [r for r in results if r.median and not r.note]
+    fastest = min((r.median for r in right if r.median), default=None)
     for result in results:
-        base, own = padded.get(result.engine), result.median
-        if base is not None and own:
-            result.speedup = base / own
+        base = padded.get(result.engine, padded.get("torch"))
+        if result.median and base:
+            result.speedup = base / result.median
+    for result in right:
+        if result.median and fastest:
+            result.of_fastest = fastest / result.median

@@ -89,8 +89,10 @@ class SdpaBackwardGraph(SdpaGraph):
         return gradients
 
 
-def sdpa_backward_graph(back: BackwardProblem) -> SdpaBackwardGraph:
-    """The backward graph of a problem, ready to build; with a bias it asks for dBias."""
+def sdpa_backward_graph(back: BackwardProblem, *, with_dbias: bool = True) -> SdpaBackwardGraph:
+    """The backward graph of a problem, ready to build; ``with_dbias``: it asks for the gradient of
+    a bias that it has.
+    """
     problem, case = back.forward, back.case
     builder = _Builder(problem)
     tensors = builder.tensors
@@ -111,12 +113,12 @@ def sdpa_backward_graph(back: BackwardProblem) -> SdpaBackwardGraph:
     results = builder.graph.sdpa_backward(
         *(tensors[name] for name in ("q", "k", "v", "o", "do", "stats")),
         dstats=tensors.get("dstats"),
-        generate_dbias=problem.bias is not None,
+        generate_dbias=with_dbias and problem.bias is not None,
         **builder.options(),
     )
     for name, gradient, (heads, dim) in zip(GRADIENTS, results, sizes.values(), strict=False):
         builder.set_output(name, gradient, dim, heads)
-    if problem.bias is not None:
+    if with_dbias and problem.bias is not None:
         tensors["dbias"] = results[3].set_name("dbias").set_output(True)
     return SdpaBackwardGraph(
         graph=builder.graph,
