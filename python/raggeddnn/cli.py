@@ -20,6 +20,7 @@ import numpy as np
 
 import raggeddnn as rd
 
+from ._document import printable
 from ._inspect import describe
 
 DTYPES = ("float32", "float16", "bfloat16", "float64")
@@ -138,8 +139,8 @@ def _verify(args: argparse.Namespace) -> int:
             list_cases(options.globs, sys.stdout)
             return 0
         return run_verify(options, sys.stdout, sys.stderr)
-    except ValueError as error:
-        raise _UsageError(str(error)) from error
+    except ValueError as error:  # may quote a plugin
+        raise _UsageError(printable(error)) from error
 
 
 def _is_json(data: bytes) -> bool:
