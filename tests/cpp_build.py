@@ -114,12 +114,6 @@ def built_plugin(name: str) -> Path:
 
 
 @functools.cache
-def built_variant(name: str, variant: str) -> Path:
-    """The same source compiled with one of the variants that ``tests/CMakeLists.txt`` names."""
-    return build_target(f"plugin_{name}_{variant}") / "plugins" / f"lib{name}_{variant}.so"
-
-
-@functools.cache
 def built_check(name: str) -> Path:
     """The compiled program of ``tests/cpp/<name>.cpp``."""
     return build_target(name) / "checks" / name

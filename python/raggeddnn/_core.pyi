@@ -873,9 +873,14 @@ class Harness:
         ],
         guard_elements: typing.SupportsInt | typing.SupportsIndex,
     ) -> None: ...
+    def change_inputs(
+        self,
+        supplied: collections.abc.Mapping[typing.SupportsInt | typing.SupportsIndex, TensorData],
+        scalars: dict[typing.Any, typing.Any],
+    ) -> None: ...
     def engine_tensor(self, uid: typing.SupportsInt | typing.SupportsIndex) -> TensorData: ...
     def reference_tensor(self, uid: typing.SupportsInt | typing.SupportsIndex) -> TensorData: ...
-    def verify_graph(
+    def verify(
         self,
         tolerances: collections.abc.Mapping[
             typing.SupportsInt | typing.SupportsIndex,
@@ -886,9 +891,25 @@ class Harness:
                 typing.Annotated[numpy.typing.ArrayLike, numpy.float64] | None,
             ],
         ],
+        threads: typing.SupportsInt | typing.SupportsIndex | None,
     ) -> dict[typing.Any, typing.Any]: ...
     @property
     def output_uids(self) -> list[int]: ...
+
+class FpEnvironment:
+    """
+    The floating-point environment of this thread as it was when made.
+    """
+
+    LEFT_CHANGED: typing.ClassVar[str] = (
+        "the floating-point environment (rounding, subnormals, traps) was left changed"
+    )
+
+    def __init__(self) -> None: ...
+    def restore(self) -> bool:
+        """
+        Brings it back; was it another one?
+        """
 
 def add_plugin_path(path: str) -> None: ...
 def compare_skip_sentinel(

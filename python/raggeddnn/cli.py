@@ -20,6 +20,7 @@ import numpy as np
 
 import raggeddnn as rd
 
+from ._document import printable
 from ._inspect import describe
 from ._usage import UsageError, seconds
 
@@ -65,8 +66,8 @@ def _verify(args: argparse.Namespace) -> int:
             list_cases(options.globs, sys.stdout)
             return 0
         return run_verify(options, sys.stdout, sys.stderr)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
+    except ValueError as error:  # may quote a plugin
+        raise UsageError(printable(error)) from error
 
 
 def _is_json(data: bytes) -> bool:

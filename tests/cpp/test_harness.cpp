@@ -64,8 +64,8 @@ void check_a_run(const std::vector<uint8_t>& graph) {
     check_equal(report.outputs[0].comparison.compared, 24U, "elements compared");
 
     // One tensor for what was supplied, two with the same values for the rest.
-    const auto& engine = harness.engine_bundle();
-    const auto& reference = harness.reference_bundle();
+    const auto engine = harness.engine_bundle();
+    const auto reference = harness.reference_bundle();
     check(engine.at(OFFSETS) == inputs.at(OFFSETS) && reference.at(OFFSETS) == inputs.at(OFFSETS),
           "both paths hold the supplied tensor");
     check(engine.at(X) != reference.at(X), "each path has its own x");
@@ -74,12 +74,14 @@ void check_a_run(const std::vector<uint8_t>& graph) {
     check(!engine.contains(SCALED) && !engine.contains(EPSILON),
           "neither virtual tensors nor scalars are allocated");
     check_equal(engine.at(X)->element_space(), 24U, "x has as many elements as the last offset");
-    check_equal(engine.at(Y)->element_space(), 29U, "y has the guard besides");
-    check(dynamic_cast<RaggedTensor<float>*>(engine.at(Y).get()) != nullptr, "y is ragged");
+    check_equal(engine.at(Y)->element_space(), 24U, "so has y");
+    check_equal(engine.memory_of(Y).memory->element_space(), 64U + 24U + 5U,
+                "between guards, the first a multiple of 64");
+    check(dynamic_cast<RaggedTensorBase<float>*>(engine.at(Y).get()) != nullptr, "y is ragged");
 
     // The host scalar is what was computed with.
     const auto& x = dynamic_cast<const RaggedTensor<float>&>(*engine.at(X));
-    const auto& y = dynamic_cast<const RaggedTensor<float>&>(*engine.at(Y));
+    const auto& y = dynamic_cast<const RaggedTensorBase<float>&>(*engine.at(Y));
     const auto& weight = dynamic_cast<const Tensor<float>&>(*engine.at(WEIGHT));
     double squares = 0;
     for (int64_t i = 0; i < 4; ++i) squares += std::pow(2.0 * x(1, 0, 0, i), 2) / 4;
@@ -88,6 +90,19 @@ void check_a_run(const std::vector<uint8_t>& graph) {
         check(std::fabs(y(1, 0, 0, i) - expected) <= 4e-7 * (1 + std::fabs(expected)),
               message("y got ", y(1, 0, 0, i), ", expected ", expected));
     }
+}
+
+void check_further_calls(const std::vector<uint8_t>& graph) {
+    IntegrationGraphVerificationHarness harness(graph, supplied(), options());
+    check(harness.verify_graph().passed(), "the first call");
+    const void* before = harness.engine_bundle().at(Y)->raw_host_data();
+    harness.change_inputs({{OFFSETS, make_aux<int64_t>({0, 8, 16})}}, {{EPSILON, 2.0F}});
+    check(harness.engine_bundle().at(Y)->raw_host_data() != before, "other memory");
+    const testing::VerificationReport report = harness.verify_graph();
+    check(report.passed(), report.to_string());
+    check_equal(report.outputs[0].comparison.compared, 16U, "elements compared with other offsets");
+    check(harness.verify_concurrently(3).passed(), "three threads at once");
+    check_equal(report.faults().size(), 0U, "faults");
 }
 
 void check_setup(const std::vector<uint8_t>& graph) {
@@ -117,6 +132,11 @@ void check_setup(const std::vector<uint8_t>& graph) {
     inputs = supplied();
     inputs[WEIGHT] = std::make_shared<Tensor<double>>(Numbers{1, 1, 1, 4});
     refuse("with data type DOUBLE, expected FLOAT", inputs, options());
+    inputs[WEIGHT] = std::make_shared<Tensor<float>>(Numbers{1, 1, 1, 3});
+    refuse("was supplied with dims [1, 1, 1, 3]", inputs, options());
+    inputs = supplied();
+    inputs[X] = std::make_shared<Tensor<float>>(DIMS, STRIDES);
+    refuse("was supplied dense, expected ragged with offsets [0, 16, 24]", inputs, options());
     refuse("batch 0 got 13 elements, expected whole rows",
            {{OFFSETS, make_aux<int64_t>({0, 13, 24})}}, options());
     HarnessOptions asked = options();
@@ -124,6 +144,12 @@ void check_setup(const std::vector<uint8_t>& graph) {
     refuse("'epsilon' (uid 4) is a runtime scalar without a default", supplied(), asked);
     asked.scalars = {{EPSILON, 0.5}};
     refuse("got a value of type DOUBLE, expected FLOAT", supplied(), asked);
+    asked = options();
+    asked.engine.clear();
+    refuse("engine got '', expected the name of an engine", supplied(), asked);
+    asked = options();
+    asked.guard_elements = SIZE_MAX;
+    refuse("guard_elements got 18446744073709551615, expected at most", supplied(), asked);
     asked = options();
     asked.scalars[WEIGHT] = 1.0F;
     refuse("is no runtime scalar", supplied(), asked);
@@ -174,6 +200,7 @@ void check_factory(const std::vector<uint8_t>& bytes) {
 int main() {
     const std::vector<uint8_t> graph = make_graph();
     check_a_run(graph);
+    check_further_calls(graph);
     check_setup(graph);
     check_factory(graph);
     return finish();

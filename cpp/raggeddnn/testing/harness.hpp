@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,8 +21,7 @@
 #include "raggeddnn/backend/execution_plan.hpp"
 #include "raggeddnn/graph/tensor_attributes.hpp"
 #include "raggeddnn/schema/graph_view.hpp"
-#include "raggeddnn/tensor/compare.hpp"
-#include "raggeddnn/testing/graph_tensor_bundle.hpp"
+#include "raggeddnn/testing/report.hpp"
 
 namespace raggeddnn::testing {
 
@@ -41,39 +41,19 @@ struct HarnessOptions {
     uint64_t seed = 0;  // of inputs that were not supplied
     double low = -1;    // their range; integers lie between, inclusive
     double high = 1;
-    // Memory of each ragged output past the last offset, in elements; nothing may write there.
+    // Memory after each output, and at least as much before it, in elements; nothing may write
+    // there.
     size_t guard_elements = 0;
 };
 
-struct RAGGEDDNN_API OutputReport {
-    int64_t uid = 0;
-    std::string name;
-    SentinelReport comparison;
-    // Elements of the memory that no index reaches (past the last offset, between strides), yet
-    // the engine wrote to them.
-    size_t overwritten = 0;
-    int64_t first_overwritten = -1;  // its position in memory, in elements
-    double overwritten_value = 0;
-
-    bool passed() const { return comparison.passed() && overwritten == 0; }
-    std::string to_string() const;
-};
-
-struct RAGGEDDNN_API VerificationReport {
-    std::string engine;
-    std::vector<OutputReport> outputs;        // in the order of the graph's tensors
-    std::vector<std::string> changed_inputs;  // that the engine wrote to
-
-    bool passed() const;
-    std::string to_string() const;  // a line for each output
-};
-
+// Its methods may be called from several threads; they take turns.
 class RAGGEDDNN_API IntegrationGraphVerificationHarness {
 public:
     // Sets both bundles up: checks what was supplied, allocates the rest, and fills it: outputs
     // with the sentinel of their data type, everything else with random values. Throws
-    // INVALID_VALUE where a ragged offset was not supplied, what was supplied is no tensor of the
-    // graph or does not fit it, or a runtime scalar has neither a value nor a default.
+    // INVALID_VALUE where an option is out of range, a ragged offset was not supplied, what was
+    // supplied is no tensor of the graph or does not fit it (type, dims, strides, offsets), or a
+    // runtime scalar has neither a value nor a default.
     IntegrationGraphVerificationHarness(std::span<const uint8_t> graph,
                                         PreSuppliedInputs pre_supplied_inputs,
                                         HarnessOptions options);
@@ -87,34 +67,63 @@ public:
     // 4 * eps(type) of the largest element of its row: a stable algorithm in the type of the
     // inputs does no worse than that.
     VerificationReport verify_graph(const Tolerances& tolerances = {});
+    // The same with the engine's plan executed by so many threads at once, each with outputs of its
+    // own. Of each output the report shows a thread's that is wrong, if there is one.
+    VerificationReport verify_concurrently(size_t threads, const Tolerances& tolerances = {});
 
-    const GraphTensorBundle& engine_bundle() const { return engine_; }
-    const GraphTensorBundle& reference_bundle() const { return reference_; }
+    // Sets both bundles up as the constructor does, in other memory, for the plans that there are:
+    // what comes next shows whether a plan keeps addresses, offsets or scalars of an execute.
+    void change_inputs(PreSuppliedInputs pre_supplied_inputs, HostScalars scalars);
+
+    // The tensors of the last call, shared with the harness.
+    GraphTensorBundle engine_bundle() const;
+    GraphTensorBundle reference_bundle() const;
     // In the order of the graph's tensors.
     const std::vector<int64_t>& output_uids() const { return output_uids_; }
 
 private:
-    void check_supplied() const;
-    void check_scalars() const;
+    // What an execute reads and writes.
+    struct Inputs {
+        PreSuppliedInputs supplied;
+        HostScalars scalars;
+        GraphTensorBundle engine;
+        GraphTensorBundle reference;
+    };
+    using Bundles = std::vector<const GraphTensorBundle*>;
+
+    void check_options() const;
     void find_outputs();
-    void allocate(GraphTensorBundle& bundle) const;
-    void initialize(const GraphTensorBundle& bundle) const;
+    void check_supplied(const PreSuppliedInputs& supplied) const;
+    void check_fits(const schema::TensorView& attribute, const PreSuppliedInputs& supplied) const;
+    void check_scalars(const HostScalars& scalars) const;
+    void check_tolerances(const Tolerances& tolerances) const;
+    bool is_output(int64_t uid) const;
+    Inputs set_up(PreSuppliedInputs supplied, HostScalars scalars) const;
+    GraphTensorBundle allocate(const PreSuppliedInputs& supplied) const;
+    void add_guarded_outputs(GraphTensorBundle& bundle, const GraphTensorBundle& model) const;
     void reset_outputs(const GraphTensorBundle& bundle) const;
+    void build();
     void run(const ExecutionPlan& plan, const GraphTensorBundle& bundle, hipdnnHandle& handle);
+    bool run_engine(const GraphTensorBundle& bundle);  // was the environment left changed?
+    bool run_engine(const Bundles& bundles);           // one thread each
+    VerificationReport verify(const Tolerances& tolerances, const Bundles& bundles);
     Tolerance own_tolerance(int64_t uid, const GraphTensorBundle& moved) const;
     GraphTensorBundle with_moved_inputs() const;
     std::map<int64_t, uint64_t> input_sums() const;  // checksums of memory, by uid
-    OutputReport compare(int64_t uid, const Tolerance& tolerance) const;
+    OutputReport compare(int64_t uid, const Tolerance& tolerance,
+                         const GraphTensorBundle& bundle) const;
 
     std::shared_ptr<const schema::GraphBlob> blob_;
     schema::GraphView graph_;
-    PreSuppliedInputs supplied_;
     HarnessOptions options_;
     std::vector<int64_t> output_uids_;
-    GraphTensorBundle engine_;
-    GraphTensorBundle reference_;
+    Inputs inputs_;
+    // Kept so that a plan which remembers its addresses shows by its results, not by a crash.
+    Inputs previous_;
+    bool built_in_changed_environment_ = false;
     std::shared_ptr<const ExecutionPlan> engine_plan_;
     std::shared_ptr<const ExecutionPlan> reference_plan_;
+    mutable std::mutex mutex_;
 };
 
 }  // namespace raggeddnn::testing

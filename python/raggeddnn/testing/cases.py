@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -49,7 +49,8 @@ class Case:
     broadcast, for instance ``"11qk"``; ``bias_fill`` is ``random``, ``holes`` (some -inf) or a
     number written as text. ``poison`` (``nan`` or ``inf``) fills slack and padding rows of the
     inputs. ``stats`` is ``none``, ``dense`` or ``ragged`` (dense where Q is not ragged).
-    ``offset_unit`` is ``row`` (offsets times a multiplier) or ``element``. ``memory`` is that of
+    ``offset_unit`` is ``row`` (offsets times a multiplier) or ``element``; ``index_dtype`` and
+    ``index_stride`` (elements) are those of offsets and lengths. ``memory`` is that of
     padded and dense tensors, ``bshd`` or ``bhsd``. ``capacity``, when not 0, is S_max of both
     sides, so that one graph can serve several cases. ``dropout`` is the probability; seed and
     offset are :data:`DROPOUT_SEED` and :data:`DROPOUT_OFFSET`. ``dstats``: the loss depends on the
@@ -77,6 +78,7 @@ class Case:
     stats: str = "ragged"
     offset_unit: str = "row"
     index_dtype: str = "int32"
+    index_stride: int = 1
     memory: str = "bshd"
     capacity: int = 0
     dropout: float = 0.0
@@ -304,19 +306,53 @@ def make_problem(case: Case) -> Problem:
     )
 
 
+def _moved_to_end(side: Side) -> tuple[Side, Array]:
+    order = [*range(1, len(side.lens)), 0] if side.lens else []
+    lens, blocks = (tuple(numbers[b] for b in order) for numbers in (side.lens, side.blocks))
+    rows = [np.arange(side.starts[b], side.starts[b] + side.blocks[b]) for b in order]
+    rows.append(np.arange(sum(blocks), side.rows))
+    starts = tuple(int(n) for n in np.cumsum([0, *blocks])[:-1])
+    return replace(side, lens=lens, blocks=blocks, starts=starts), np.concatenate(rows)
+
+
+def in_other_order(problem: Problem) -> tuple[Problem, Array, Array]:
+    """Another call of the same graph: the same sequences, the first one last, and another scale
+    where that is given at run time; and which row of the problem each row of Q, and of K and V, is.
+    """
+    case = problem.case
+    side_q, rows_q = _moved_to_end(problem.side_q)
+    side_kv, rows_kv = _moved_to_end(problem.side_kv)
+    bias = problem.bias
+    if bias is not None and bias.shape[0] > 1:
+        bias = np.roll(bias, -1, axis=0)
+    if case.scale is not None and case.scale_state == "runtime":
+        case = replace(case, scale=0.5 - case.scale)
+    moved = Problem(
+        case=replace(case, lens_q=side_q.lens, lens_kv=side_kv.lens),
+        q=problem.q[rows_q],
+        k=problem.k[rows_kv],
+        v=problem.v[rows_kv],
+        bias=bias,
+        side_q=side_q,
+        side_kv=side_kv,
+    )
+    return moved, rows_q, rows_kv
+
+
 # Lengths at the edges of the tile sizes in use (16, 48, 64, 128), zero, one, and primes.
 _EDGES_Q = (0, 1, 15, 16, 17, 31)
 _EDGES_KV = (4, 0, 17, 16, 15, 37)
 _TILES_Q = (47, 48, 49, 63, 64, 65)
 _TILES_KV = (65, 64, 63, 49, 48, 47)
 
-CASES: tuple[Case, ...] = (
+_CASES = (
     Case("edges", _EDGES_Q, _EDGES_KV),
     Case("edges-slack", _EDGES_Q, _EDGES_KV, layout="slack", poison="nan"),
     Case("edges-padded", _EDGES_Q, _EDGES_KV, layout="padded", poison="inf"),
     Case("padded-bhsd", (7, 0, 12), (5, 9, 0), layout="padded", memory="bhsd", poison="nan"),
     Case("dense-bhsd", (19, 19), (23, 23), layout="dense", memory="bhsd"),
     Case("tiles", _TILES_Q, _TILES_KV, heads=(2, 1, 1), d=32),
+    Case("long-keys", (5, 33), (601, 700), heads=(2, 1, 1)),
     Case("tile-128", (127, 128, 129), (129, 128, 127), heads=(1, 1, 1), d=32),
     Case("tiles-causal", _TILES_Q, _TILES_KV, heads=(1, 1, 1), causal=True),
     Case(
@@ -365,9 +401,20 @@ CASES: tuple[Case, ...] = (
         poison="nan",
     ),
     Case("bias-b111-causal", (9, 24), (24, 11), bias="b111", causal=True),
-    Case("stats-dense", (9, 4, 0), (12, 20, 3), stats="dense"),
+    # Here no batch of dense stats begins where one of packed stats would.
+    Case("stats-dense", (4, 9, 0), (12, 20, 3), stats="dense"),
     Case("stats-none", (9, 4), (12, 20), stats="none", layout="slack", poison="nan"),
     Case("elements-int64", (9, 4), (5, 20), offset_unit="element", index_dtype="int64"),
+    Case(
+        "spaced-indices",
+        (9, 4, 0),
+        (5, 20, 3),
+        heads=(4, 2, 1),
+        layout="slack",
+        poison="nan",
+        index_stride=3,
+    ),
+    Case("spaced-lengths", (9, 4), (5, 20), layout="padded", poison="nan", index_stride=2),
     Case("double", (17, 3), (5, 31), heads=(4, 2, 1), dtype="float64"),
     Case("half", (17, 3), (5, 31), heads=(4, 2, 2), d=32, dtype="float16"),
     Case("bfloat16", (17, 3), (5, 31), heads=(4, 2, 2), d=32, dtype="bfloat16"),
@@ -413,6 +460,23 @@ CASES: tuple[Case, ...] = (
     Case("no-sequences-have-keys", (3, 2), (0, 0)),
     Case("no-queries", (0, 0), (3, 2)),
 )
+
+
+def _with_indices(case: Case) -> Case:
+    """With one of the four pairs of index type and unit, which the name decides, where the case
+    states none: so that no pair is met with a few features only.
+    """
+    if (case.index_dtype, case.offset_unit) != ("int32", "row"):
+        return case
+    pair = zlib.crc32(case.name.encode()) % 4
+    return replace(
+        case,
+        index_dtype=("int32", "int64")[pair % 2],
+        offset_unit=("row", "element")[pair // 2],
+    )
+
+
+CASES: tuple[Case, ...] = tuple(map(_with_indices, _CASES))
 
 
 def case_named(name: str) -> Case:

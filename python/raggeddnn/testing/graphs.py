@@ -7,6 +7,7 @@ its capacity, so :meth:`SdpaGraph.pack` takes the problem anew at each run.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,13 +68,10 @@ class SdpaGraph:
             pack[self.tensors[name]] = array
         for name, (aux, unit) in self.offsets.items():
             side = sides["kv" if name in KEY_SIDE else "q"]
-            pack[aux] = np.array(side.offsets, dtype=case.index_dtype) * np.dtype(
-                case.index_dtype
-            ).type(unit)
+            pack[aux] = index_memory([row * unit for row in side.offsets], case)
         for name in ("q", "kv"):
             if f"seq_{name}" in self.tensors:
-                lens = np.array(sides[name].lens, dtype=case.index_dtype)
-                pack[self.tensors[f"seq_{name}"]] = lens
+                pack[self.tensors[f"seq_{name}"]] = index_memory(sides[name].lens, case)
         if problem.bias is not None:
             pack[self.tensors["bias"]] = problem.bias
         if case.scale_state == "runtime":
@@ -148,6 +146,13 @@ class SdpaGraph:
         return dense
 
 
+def index_memory(numbers: Sequence[int], case: Case) -> Array:
+    """Offsets or lengths in the case's type and stride; what lies between them is -1."""
+    memory = np.full((len(numbers) - 1) * case.index_stride + 1, -1, dtype=case.index_dtype)
+    memory[:: case.index_stride] = numbers
+    return memory
+
+
 def _strides(case: Case, heads: int, capacity: int, dim: int) -> list[int]:
     if not case.is_ragged and case.memory == "bhsd":
         return [heads * capacity * dim, capacity * dim, dim, 1]
@@ -182,7 +187,7 @@ class _Builder:
             self._shared[key] = self.graph.tensor(
                 name=f"offset_{key}",
                 dim=[self.problem.batch + 1, 1, 1, 1],
-                stride=[1, 1, 1, 1],
+                stride=[self.case.index_stride, 1, 1, 1],
                 data_type=graph_dtype(self.case.index_dtype),
             )
         self.offsets[name] = (self._shared[key], 1 if by_row else row_elements)
@@ -206,7 +211,7 @@ class _Builder:
             self.tensors[f"seq_{name}"] = self.graph.tensor(
                 name=f"seq_{name}",
                 dim=[self.problem.batch, 1, 1, 1],
-                stride=[1, 1, 1, 1],
+                stride=[self.case.index_stride, 1, 1, 1],
                 data_type=graph_dtype(self.case.index_dtype),
             )
 

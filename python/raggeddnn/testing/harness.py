@@ -7,9 +7,13 @@ step 6 (host values of scalars).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import operator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 import raggeddnn as rd
 from raggeddnn import _core
@@ -42,7 +46,8 @@ class Tolerance:
 @dataclass(frozen=True)
 class OutputReport:
     """How one output compares. ``overwritten`` counts elements of its memory that no index reaches
-    (past the last offset, between strides) and that the engine wrote to all the same.
+    (before the first, past the last offset, between strides) and that the engine wrote to all the
+    same; ``first_overwritten`` is a position from the first element, negative before it.
     """
 
     uid: int
@@ -60,12 +65,17 @@ class OutputReport:
 
 @dataclass(frozen=True)
 class VerificationReport:
-    """One :class:`OutputReport` for each output, and labels of inputs that the engine wrote to."""
+    """One :class:`OutputReport` for each output, labels of inputs that the engine wrote to, and
+    whether it left rounding, the handling of subnormals, or traps changed. ``faults`` says in a
+    sentence each what is wrong.
+    """
 
     engine: str
     passed: bool
     outputs: list[OutputReport]
     changed_inputs: list[str]
+    changed_fp_environment: bool
+    faults: list[str]
     text: str
 
     def __bool__(self) -> bool:
@@ -75,8 +85,56 @@ class VerificationReport:
         return self.text
 
 
-def _uid(key: rd.TensorAttributes | int) -> int:
-    return key if isinstance(key, int) else int(key.get_uid())
+def _whole(what: str, value: Any, least: int, most: int) -> int:
+    """A whole number from ``least`` to ``most``; of any type that counts as one, but bool."""
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        number = operator.index(value)
+    except TypeError as error:
+        raise rd.InvalidValueError(
+            f"[harness] {what} got {value!r}, expected a whole number"
+        ) from error
+    if not least <= number <= most:
+        raise rd.InvalidValueError(f"[harness] {what} got {number}, expected {least} to {most}")
+    return number
+
+
+def _uid(key: Any) -> int:
+    if isinstance(key, rd.TensorAttributes):
+        return int(key.get_uid())
+    return _whole("the key of a tensor", key, -(2**63), 2**63 - 1)
+
+
+def _graph_bytes(graph: Any) -> bytes:
+    if isinstance(graph, rd.Graph):
+        return graph.serialize()
+    if isinstance(graph, (bytes, bytearray, memoryview)):
+        return bytes(graph)
+    raise rd.InvalidValueError(
+        f"[harness] graph got {type(graph).__name__}, expected a Graph or its bytes"
+    )
+
+
+def _count(array: Any) -> int:
+    """How many elements an array, or a sequence of numbers, has."""
+    shape = getattr(array, "shape", None)
+    try:
+        return math.prod(shape) if shape is not None else int(np.size(array))
+    except (TypeError, ValueError) as error:
+        raise rd.InvalidValueError(
+            f"data got {type(array).__name__}, expected an array or numbers"
+        ) from error
+
+
+@contextmanager
+def _naming(tensor: rd.TensorAttributes) -> Iterator[None]:
+    """Errors of the data SDK, with the tensor that they are about."""
+    try:
+        yield
+    except rd.InvalidValueError as error:
+        label = f"tensor {tensor.get_name()!r} (uid {tensor.get_uid()})"
+        raise rd.InvalidValueError(f"[harness] {label}: {error}") from error
 
 
 def _dense(tensor: rd.TensorAttributes, array: Any, *, is_aux: bool) -> TensorBase:
@@ -93,8 +151,9 @@ def _ragged(tensor: rd.TensorAttributes, array: Any, aux: TensorBase) -> TensorB
         tensor.get_dim(),
         tensor.get_stride(),
         BHSD_SEQ_AXIS,
-        aux,
-        math.prod(array.shape),
+        # The data SDK's offsets lie next to each other.
+        aux if aux.is_packed() else np.ascontiguousarray(aux.numpy()),
+        _count(array),
         data_type=tensor.get_data_type(),
         ragged_offset_multiplier=tensor.get_ragged_offset_multiplier(),
     )
@@ -112,9 +171,10 @@ class IntegrationGraphVerificationHarness:
     Every ragged offset must be among them: random values are no offsets. ``scalars``: numbers for
     runtime pass-by-value tensors, by tensor or uid. Other inputs get random values in ``low`` to
     ``high`` from ``seed``; every output the sentinel of its data type. ``guard_elements``: memory
-    of each ragged output past its last offset, in elements, where nothing may be written.
+    after each output, and at least as much before it, in elements, where nothing may be written.
 
-    Raises InvalidValueError, naming the tensor, where something is missing or does not fit.
+    Threads that use one harness take turns. Raises InvalidValueError, naming the tensor, where
+    something is missing, out of range, or does not fit.
     Source: ragged-tensor document, 4.11.
     """
 
@@ -133,19 +193,18 @@ class IntegrationGraphVerificationHarness:
         high: float = 1.0,
         guard_elements: int = 0,
     ) -> None:
-        data = graph if isinstance(graph, bytes) else graph.serialize()
-        supplied = _as_tensors(data, pre_supplied_inputs or {})
+        self._graph = _graph_bytes(graph)
         self._core = _core.Harness(
-            graph=data,
-            supplied={uid: tensor._data for uid, tensor in supplied.items()},
-            scalars={_uid(key): value for key, value in (scalars or {}).items()},
+            graph=self._graph,
+            supplied=_as_tensors(self._graph, pre_supplied_inputs or {}),
+            scalars=_by_uid(scalars),
             knobs=knobs,
             engine=engine,
             reference_engine=reference_engine,
             device=device,
-            seed=seed,
+            seed=_whole("seed", seed, 0, 2**64 - 1),
             range=[low, high],
-            guard_elements=guard_elements,
+            guard_elements=_whole("guard_elements", guard_elements, 0, 2**32),
         )
 
     @property
@@ -162,11 +221,39 @@ class IntegrationGraphVerificationHarness:
         by when each real input is moved by one unit in its last place, and 4 * eps of the largest
         element of its row. Raises NotSupportedError with the reason where an engine refuses.
         """
+        return self._verify(tolerances, None)
+
+    def verify_concurrently(
+        self,
+        threads: int,
+        tolerances: Mapping[rd.TensorAttributes | int, Tolerance] | None = None,
+    ) -> VerificationReport:
+        """The same with the engine's plan executed by so many threads at once, each with outputs of
+        its own. Of each output the report shows a thread's that is wrong, if there is one.
+        """
+        return self._verify(tolerances, _whole("threads", threads, 1, 1024))
+
+    def change_inputs(
+        self,
+        pre_supplied_inputs: PreSuppliedInputs | None = None,
+        scalars: Mapping[rd.TensorAttributes | int, Any] | None = None,
+    ) -> None:
+        """Set up as the constructor does, in other memory, for the same plans: what comes next
+        shows whether a plan keeps addresses, offsets or scalars of an execute.
+        """
+        supplied = _as_tensors(self._graph, pre_supplied_inputs or {})
+        self._core.change_inputs(supplied, _by_uid(scalars))
+
+    def _verify(
+        self,
+        tolerances: Mapping[rd.TensorAttributes | int, Tolerance] | None,
+        threads: int | None,
+    ) -> VerificationReport:
         given: dict[Any, Any] = {
-            _uid(key): (t.absolute, t.relative, t.of_row, t.limits)
-            for key, t in (tolerances or {}).items()
+            uid: (t.absolute, t.relative, t.of_row, t.limits)
+            for uid, t in _by_uid(tolerances).items()
         }
-        found = self._core.verify_graph(given)
+        found = self._core.verify(given, threads)
         outputs = [
             OutputReport(**{**output, "comparison": SentinelReport(**output["comparison"])})
             for output in found.pop("outputs")
@@ -188,9 +275,13 @@ def _wrapped(data: _core.TensorData) -> TensorBase:
     return tensor
 
 
-def _as_tensors(data: bytes, inputs: PreSuppliedInputs) -> dict[int, TensorBase]:
+def _by_uid(values: Mapping[rd.TensorAttributes | int, Any] | None) -> dict[int, Any]:
+    return {_uid(key): value for key, value in (values or {}).items()}
+
+
+def _as_tensors(data: bytes, inputs: PreSuppliedInputs) -> dict[Any, _core.TensorData]:
     by_uid = {tensor.get_uid(): tensor for tensor in rd.Graph.deserialize(data).tensors}
-    given = {_uid(key): value for key, value in inputs.items()}
+    given = _by_uid(inputs)
     offsets_of = {uid: t.get_ragged_offset() for uid, t in by_uid.items()}
     aux_uids = {aux.get_uid() for aux in offsets_of.values() if aux is not None}
     made: dict[int, TensorBase] = {}
@@ -207,13 +298,15 @@ def _as_tensors(data: bytes, inputs: PreSuppliedInputs) -> dict[int, TensorBase]
         if isinstance(value, TensorBase):
             made[uid] = value
         elif aux is None:
-            made[uid] = _dense(attributes, value, is_aux=uid in aux_uids)
+            with _naming(attributes):
+                made[uid] = _dense(attributes, value, is_aux=uid in aux_uids)
         else:
             offsets = tensor_of(aux.get_uid())
             if offsets is not None:  # else the check of what is missing names it
-                made[uid] = _ragged(attributes, value, offsets)
+                with _naming(attributes):
+                    made[uid] = _ragged(attributes, value, offsets)
         return made.get(uid)
 
     for uid in given:
         tensor_of(uid)
-    return made
+    return {uid: tensor._data for uid, tensor in made.items()}

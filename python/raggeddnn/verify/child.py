@@ -3,7 +3,8 @@
 The arguments are file descriptors. Requests and results are JSON, one a line, and standard output
 is left to plugins, which print. First comes ``{"plugin": path or null}``, answered by the engines
 or by ``{"error": ...}``; then ``{"engine": ..., "case": ...}`` as often as wanted, each answered by
-a finding. The end of the requests ends the process.
+a finding. Each request has a ``token``, which its answer repeats: what a plugin writes to the pipe
+is no answer. The end of the requests ends the process.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 
 import raggeddnn as rd
 
+from .. import _core
 from .judge import judge
 from .suite import all_cases
 
@@ -36,17 +38,20 @@ def serve(requests: int, results: int) -> None:
     """Answer requests until they end."""
     for descriptor in (requests, results):  # no child of a plugin's shall hold them
         os.set_inheritable(descriptor, False)
+    environment = _core.FpEnvironment()
     with os.fdopen(requests) as reader, os.fdopen(results, "w") as writer:
 
-        def answer(reply: dict[str, Any]) -> None:
-            print(json.dumps(reply), file=writer, flush=True)
+        def answer(request: dict[str, Any], reply: dict[str, Any]) -> None:
+            print(json.dumps({"token": request["token"], **reply}), file=writer, flush=True)
 
-        answer(_engines(json.loads(reader.readline())["plugin"]))
+        hello = json.loads(reader.readline())
+        answer(hello, _engines(hello["plugin"]))
+        environment.restore()  # whatever loading a plugin did to it
         cases = {case.name: case for case in all_cases()}
         for line in reader:
             request = json.loads(line)
             finding = judge(cases[request["case"]].subject(), request["engine"])
-            answer({"kind": finding.kind, "detail": finding.detail})
+            answer(request, {"kind": finding.kind, "detail": finding.detail})
 
 
 def main() -> None:

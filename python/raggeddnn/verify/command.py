@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+from .._document import printable
 from ..bench.report import draw_bar, erase_bar
 from ..testing.checks import is_named, is_reference
 from .session import FAULTS, KINDS, Outcome, Session
@@ -43,6 +44,16 @@ def _is_from(plugin: Path, engine: dict[str, Any]) -> bool:
     return plugin.resolve() in (own.resolve(), own.parent.resolve())
 
 
+def _refuse_twins(engines: Sequence[dict[str, Any]]) -> None:
+    """Of two engines with one name only the first is loaded; the other would pass unseen."""
+    paths: dict[str, str] = {}
+    for engine in engines:
+        name, path = engine["name"], engine["path"]
+        if name in paths:
+            raise ValueError(f"{name} is in {paths[name]} and {path}, expected it in one")
+        paths[name] = path
+
+
 def choose_engines(
     options: VerifyOptions, engines: Sequence[dict[str, Any]]
 ) -> tuple[list[dict[str, Any]], list[str]]:
@@ -53,6 +64,7 @@ def choose_engines(
     found = list(engines)
     if options.plugin is not None:
         found = [engine for engine in found if _is_from(options.plugin, engine)]
+        _refuse_twins(found)
     if options.engine is not None:
         known = ", ".join(engine["name"] for engine in found) or "none"
         found = [engine for engine in found if is_named(engine["name"], options.engine)]
@@ -79,7 +91,7 @@ def choose_engines(
 
 
 def _line(outcome: Outcome) -> str:
-    detail = "; ".join(outcome.detail.splitlines())
+    detail = printable("; ".join(outcome.detail.splitlines()))
     return f"{outcome.kind:<9}  {outcome.case}{': ' if detail else ''}{detail}"
 
 
@@ -110,8 +122,8 @@ def _verify_engine(
     options: VerifyOptions,
     reporter: _Reporter,
 ) -> Counter[str]:
-    file = Path(engine["path"]).name
-    reporter.line(f"{engine['name']} ({engine['plugin']} {engine['version']}, {file})")
+    name, file = printable(engine["name"]), Path(engine["path"]).name
+    reporter.line(printable(f"{name} ({engine['plugin']} {engine['version']}, {file})"))
     counts: Counter[str] = Counter()
     for done, case in enumerate(cases):
         reporter.progress(done, len(cases), case.name)
@@ -119,9 +131,10 @@ def _verify_engine(
         counts[outcome.kind] += 1
         reporter.line(_line(outcome))
         if options.verbose and outcome.log:
-            reporter.line("".join(f"    {text}\n" for text in outcome.log.splitlines())[:-1])
+            for text in outcome.log.splitlines():
+                reporter.line(f"    {printable(text)}")
     said = ", ".join(f"{counts[kind]} {kind}" for kind in KINDS)
-    reporter.line(f"{engine['name']}: {len(cases)} cases: {said}\n")
+    reporter.line(f"{name}: {len(cases)} cases: {said}\n")
     return counts
 
 
@@ -136,7 +149,7 @@ def run_verify(options: VerifyOptions, out: TextIO, err: TextIO) -> int:
         with Session(options.plugin) as session:
             engines, notes = choose_engines(options, session.engines)
             for note in notes:
-                reporter.line(f"left out: {note}")
+                reporter.line(f"left out: {printable(note)}")
             for engine in engines:
                 total += _verify_engine(session, engine, cases, options, reporter)
     finally:

@@ -23,7 +23,7 @@ from ..testing.op_graphs import (
 )
 from ..testing.oracle import Array
 from ..testing.tolerance import Expected
-from .subject import Subject, VerifyCase, in_memory, split_pack
+from .subject import Call, Subject, VerifyCase, in_memory, split_pack
 
 LENS = (3, 0, 5)
 MATMULS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
@@ -65,7 +65,8 @@ class _Operation:
         expected = {
             tensor: self._in_memory(tensor, found[name]) for name, tensor in self.op.outputs.items()
         }
-        return Subject(self.op.graph, inputs, expected, scalars)
+        call = Call(inputs, expected, scalars)  # each time in memory of its own
+        return Subject(self.op.graph, [call, call])
 
     def _in_memory(self, tensor: rd.TensorAttributes, expected: Expected) -> Expected:
         if tensor.get_ragged_offset() is not None:

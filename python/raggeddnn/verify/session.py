@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import select
 import signal
 import subprocess
@@ -62,9 +63,18 @@ class _Child:
         os.close(results)
 
     def ask(self, request: dict[str, Any], timeout: float) -> dict[str, Any]:
-        """The answer to a request; raises _GoneError when none comes within ``timeout`` seconds."""
+        """The answer to a request; raises _GoneError when none comes within ``timeout`` seconds, or
+        something else does. An answer bears the token of its request, which no plugin knows.
+        """
+        token = secrets.token_hex(8)
         with contextlib.suppress(BrokenPipeError):  # it has ended, which reading tells
-            os.write(self._requests, json.dumps(request).encode() + b"\n")
+            os.write(self._requests, json.dumps({"token": token, **request}).encode() + b"\n")
+        answer = self._answer(self._line(timeout))
+        if answer.get("token") != token:
+            raise _GoneError("crashed", "something else wrote to the pipe for its results")
+        return answer
+
+    def _line(self, timeout: float) -> bytes:
         deadline = time.monotonic() + timeout
         while b"\n" not in self._unread:
             left = deadline - time.monotonic()
@@ -78,8 +88,15 @@ class _Child:
                 raise _GoneError("crashed", self._how_it_ended())
             self._unread += data
         line, self._unread = self._unread.split(b"\n", 1)
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+        return line
+
+    @staticmethod
+    def _answer(line: bytes) -> dict[str, Any]:
+        try:
+            answer = json.loads(line.decode())
+        except ValueError:  # that of decoding included
+            return {}
+        return answer if isinstance(answer, dict) else {}
 
     def _how_it_ended(self) -> str:
         try:

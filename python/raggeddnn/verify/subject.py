@@ -17,18 +17,28 @@ Key = rd.TensorAttributes | int  # how the harness takes tensors
 
 
 @dataclass
-class Subject:
-    """A graph ready to be judged.
+class Call:
+    """All that goes into one execute, and what should come out.
 
     ``inputs`` are arrays for every input in memory, ragged offsets among them, ``scalars`` numbers
     for runtime pass-by-value tensors. ``expected`` holds the oracle's result of each output and the
-    error allowed, as the output's memory has them: one-dimensional, in the order of memory.
+    error allowed, as the output's memory has them: one-dimensional, in the order of memory. So does
+    ``marks`` a number for each element: where two calls of a subject have the same one, the bits
+    are the same. NaN: no such claim.
     """
 
-    graph: rd.Graph
     inputs: dict[Key, Array]
     expected: dict[rd.TensorAttributes, Expected]
     scalars: dict[Key, Any] = field(default_factory=dict)
+    marks: dict[rd.TensorAttributes, Array] = field(default_factory=dict)
+
+
+@dataclass
+class Subject:
+    """A graph ready to be judged, and the calls for its plan: each in memory of its own."""
+
+    graph: rd.Graph
+    calls: list[Call]
 
 
 @dataclass(frozen=True)

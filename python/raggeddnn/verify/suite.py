@@ -11,7 +11,8 @@ from functools import partial
 from ..testing.cases import CASES, Case, Problem, make_problem
 from ..testing.gradients import backward_case
 from ..testing.reported import REPORTED, REPORTED_BACKWARD, REPORTED_FORWARD, Reported
-from .attention import backward_subject, describe, forward_subject
+from .attention import any_position_subject, backward_subject, describe, forward_subject
+from .layouts import layout_cases
 from .operations import operation_cases
 from .subject import Subject, VerifyCase
 
@@ -73,6 +74,9 @@ def all_cases() -> list[VerifyCase]:
         if _of_type(report.case) and not report.case.dstats:
             name = f"sdpa/{report.case.name}"
             found.append(VerifyCase(name, _about(report), partial(_forward, report)))
+    about = "packed, float32, sums that depend on their order: the same bits in any position"
+    found.append(VerifyCase("sdpa/any-position", about, any_position_subject))
+    found.extend(layout_cases())
     for report in _attention((*REPORTED, *REPORTED_BACKWARD)):
         if _of_type(report.case) and report.case.name not in NOT_BACKWARD:
             name = f"sdpa_backward/{report.case.name}"
