@@ -1,0 +1,76 @@
+// The running softmax of the rows that a lane has a part of. Scores are raw products; `factor` is
+// scale * log2(e), never negative: a negative or zero scale is folded into the queries.
+#pragma once
+
+#include "device.hpp"
+
+namespace raggeddnn::hip {
+
+inline constexpr float LN_2 = 0.693147180559945309f;
+inline constexpr float LOG2_E = 1.44269504088896341f;
+
+template <class Tile>
+struct RunningSoftmax {
+    static constexpr float NOTHING = -__builtin_inff();
+
+    float peak[Tile::STATS];   // the largest score so far
+    float total[Tile::STATS];  // this lane's part of the sum of weights
+
+    RAGGEDDNN_DEVICE void start() {
+        for (int s = 0; s < Tile::STATS; ++s) {
+            peak[s] = NOTHING;
+            total[s] = 0;
+        }
+    }
+
+    // Turns the scores of COUNT tiles, side by side, into weights. What was summed before them has
+    // to be multiplied with keep[].
+    template <int COUNT>
+    RAGGEDDNN_DEVICE void weigh(typename Tile::Accumulator (&tiles)[COUNT], float factor,
+                                float (&keep)[Tile::STATS]) {
+        float highest[Tile::STATS];
+        for (int s = 0; s < Tile::STATS; ++s) highest[s] = NOTHING;
+#pragma unroll
+        for (int t = 0; t < COUNT; ++t) {
+#pragma unroll
+            for (int i = 0; i < Tile::VALUES; ++i) {
+                float& most = highest[Tile::stat_of(i)];
+                most = larger(most, tiles[t].x[i]);
+            }
+        }
+        float shift[Tile::STATS];
+#pragma unroll
+        for (int s = 0; s < Tile::STATS; ++s) {
+            const float now = larger(peak[s], Tile::row_max(highest[s]));
+            // A row that has seen no key yet: its weights become exp2(-inf), 0.
+            const float base = now == NOTHING ? 0.0F : now;
+            keep[s] = exp2_fast((peak[s] - base) * factor);
+            peak[s] = now;
+            shift[s] = base * factor;
+            total[s] *= keep[s];
+        }
+#pragma unroll
+        for (int t = 0; t < COUNT; ++t) {
+#pragma unroll
+            for (int i = 0; i < Tile::VALUES; ++i) {
+                const int s = Tile::stat_of(i);
+                const float weight = exp2_fast(tiles[t].x[i] * factor - shift[s]);
+                tiles[t].x[i] = weight;
+                total[s] += weight;
+            }
+        }
+    }
+
+    // Once, at the end: 1 / the sum of weights (0 for a row that saw no key), and its log-sum-exp.
+    RAGGEDDNN_DEVICE void finish(float factor, float (&inverse)[Tile::STATS],
+                                 float (&log_sum)[Tile::STATS]) {
+        for (int s = 0; s < Tile::STATS; ++s) {
+            const float sum = Tile::row_sum(total[s]);
+            const bool is_empty = peak[s] == NOTHING;
+            inverse[s] = is_empty ? 0.0F : 1.0F / sum;
+            log_sum[s] = is_empty ? NOTHING : (peak[s] * factor + log2_fast(sum)) * LN_2;
+        }
+    }
+};
+
+}  // namespace raggeddnn::hip

@@ -1,0 +1,51 @@
+// Sizes of the forward pass's tiles by architecture and width, with the reason for them.
+#pragma once
+
+#include "../tile/arch.hpp"
+
+namespace raggeddnn::hip {
+
+template <int WIDTH_, int TILE_ROWS_, int WAVE_ROWS_, int BLOCK_KEYS_>
+struct ForwardSizes {
+    static constexpr int WIDTH = WIDTH_;
+    static constexpr int TILE_ROWS = TILE_ROWS_;
+    static constexpr int WAVE_ROWS = WAVE_ROWS_;
+    static constexpr int BLOCK_KEYS = BLOCK_KEYS_;
+};
+
+template <class Arch, int WIDTH>
+struct ForwardShape;
+
+#define RAGGEDDNN_FORWARD_SHAPE(ARCH, WIDTH_, ROWS, WAVE_ROWS_, KEYS, WHY)             \
+    template <>                                                                        \
+    struct ForwardShape<ARCH, WIDTH_> : ForwardSizes<WIDTH_, ROWS, WAVE_ROWS_, KEYS> { \
+        static constexpr const char* REASON = WHY;                                     \
+    };
+
+#if defined(RAGGEDDNN_EMULATED_WAVE) && defined(RAGGEDDNN_EMULATE_NVIDIA) || defined(__CUDACC__)
+RAGGEDDNN_FORWARD_SHAPE(Nvidia, 64, 128, 32, 64,
+                        "32 rows a warp: each key read from shared memory serves two products")
+RAGGEDDNN_FORWARD_SHAPE(Nvidia, 128, 64, 16, 64,
+                        "16 rows a warp: two blocks a multiprocessor without spills")
+RAGGEDDNN_FORWARD_SHAPE(Nvidia, 192, 128, 16, 64,
+                        "16 rows a warp: more would not fit in registers beside the output")
+RAGGEDDNN_FORWARD_SHAPE(Nvidia, 256, 64, 16, 32,
+                        "16 rows a warp and half a block of keys, for the same reason")
+#else
+RAGGEDDNN_FORWARD_SHAPE(Cdna, 64, 64, 16, 64, "queries stay in registers; two waves a SIMD")
+RAGGEDDNN_FORWARD_SHAPE(Cdna, 128, 64, 16, 64, "queries stay in registers")
+RAGGEDDNN_FORWARD_SHAPE(Cdna, 192, 64, 16, 32, "keys and values of a block fit in LDS")
+RAGGEDDNN_FORWARD_SHAPE(Cdna, 256, 64, 16, 32, "keys and values of a block fit in LDS")
+RAGGEDDNN_FORWARD_SHAPE(Rdna3, 64, 128, 16, 32, "8 waves share what a block of keys costs")
+RAGGEDDNN_FORWARD_SHAPE(Rdna3, 128, 128, 16, 32, "half a block of keys: 256 registers")
+RAGGEDDNN_FORWARD_SHAPE(Rdna3, 192, 64, 16, 16, "LDS holds 64 rows of queries beside the keys")
+RAGGEDDNN_FORWARD_SHAPE(Rdna3, 256, 64, 16, 16, "LDS holds 64 rows of queries beside the keys")
+RAGGEDDNN_FORWARD_SHAPE(Rdna4, 64, 128, 16, 32, "8 waves share what a block of keys costs")
+RAGGEDDNN_FORWARD_SHAPE(Rdna4, 128, 128, 16, 32, "half a block of keys: 256 registers")
+RAGGEDDNN_FORWARD_SHAPE(Rdna4, 192, 64, 16, 16, "LDS holds 64 rows of queries beside the keys")
+RAGGEDDNN_FORWARD_SHAPE(Rdna4, 256, 64, 16, 16, "LDS holds 64 rows of queries beside the keys")
+#endif
+
+#undef RAGGEDDNN_FORWARD_SHAPE
+
+}  // namespace raggeddnn::hip

@@ -1,0 +1,201 @@
+// The matrix units of AMD GPUs: MFMA of CDNA, WMMA of RDNA 3 and 4. All compute the transposed
+// product, keys by queries and then columns by queries: a lane then holds parts of one query only,
+// and the weights leave the first product as the second one takes them (RDNA 3 excepted).
+#pragma once
+
+#include "amd_isa.hpp"
+#include "element.hpp"
+
+namespace raggeddnn::hip {
+
+template <int WORDS>
+struct Words {
+    uint32_t r[WORDS];
+};
+
+// What the three share. LDS rows are padded by one chunk against bank conflicts.
+template <class Element_>
+struct AmdTile {
+    using Element = Element_;
+    static constexpr int STATS = 1;
+    static constexpr bool IS_VALUE_TRANSPOSED = true;  // in LDS: rows are columns of the value
+
+    RAGGEDDNN_DEVICE static int stat_of(int) { return 0; }
+    RAGGEDDNN_DEVICE static int row_of_stat(int lane, int) { return lane & 15; }
+
+    template <int PITCH>
+    RAGGEDDNN_DEVICE static int place(int row, int chunk) {
+        return row * (PITCH + 8) + 8 * chunk;
+    }
+
+    template <int COUNT, int WORDS>
+    RAGGEDDNN_DEVICE static Words<WORDS> load(const uint16_t* from) {
+        Words<WORDS> loaded;
+        __builtin_memcpy(&loaded, __builtin_assume_aligned(from, COUNT), sizeof(loaded));
+        return loaded;
+    }
+};
+
+template <class Element>
+struct CdnaTile : AmdTile<Element> {
+    using Base = AmdTile<Element>;
+    static constexpr int WAVE = 64;
+    static constexpr int VALUES = 4;
+    static constexpr int STEP = 32;  // two instructions: the order of the sum does not matter
+    static constexpr bool KEEPS_QUERIES = true;  // in registers, of which there are 512
+    using QueryOperand = Words<4>;
+    using KeyOperand = Words<4>;
+    using WeightOperand = Words<2>;
+    using ValueOperand = Words<2>;
+    struct Accumulator {
+        float x[VALUES];
+    };
+
+    RAGGEDDNN_DEVICE static int column_of(int lane, int i) { return 4 * (lane >> 4) + i; }
+
+    template <int PITCH>
+    RAGGEDDNN_DEVICE static QueryOperand load_query(const uint16_t* memory, int row, int step,
+                                                    int lane) {
+        return Base::template load<16, 4>(
+            memory + Base::template place<PITCH>(row + (lane & 15), 4 * step + (lane >> 4)));
+    }
+    template <int PITCH>
+    RAGGEDDNN_DEVICE static KeyOperand load_key(const uint16_t* memory, int key, int step,
+                                                int lane) {
+        return load_query<PITCH>(memory, key, step, lane);
+    }
+    // `PITCH`: keys of a block.
+    template <int PITCH>
+    RAGGEDDNN_DEVICE static ValueOperand load_value(const uint16_t* memory, int key, int column,
+                                                    int lane) {
+        return Base::template load<8, 2>(
+            memory + Base::template place<PITCH>(column + (lane & 15), 0) + key + 4 * (lane >> 4));
+    }
+    RAGGEDDNN_DEVICE static void scores(const QueryOperand& query, const KeyOperand& key,
+                                        Accumulator& sum) {
+        mfma_16x16x16<Element>(sum.x, key.r, query.r);
+        mfma_16x16x16<Element>(sum.x, key.r + 2, query.r + 2);
+    }
+    RAGGEDDNN_DEVICE static WeightOperand weights(const Accumulator& p, int) {
+        return {{pack<Element>(p.x[0], p.x[1]), pack<Element>(p.x[2], p.x[3])}};
+    }
+    RAGGEDDNN_DEVICE static void output(const WeightOperand& weights, const ValueOperand& value,
+                                        Accumulator& sum) {
+        mfma_16x16x16<Element>(sum.x, value.r, weights.r);
+    }
+    RAGGEDDNN_DEVICE static float row_max(float x) {
+        x = larger(x, shuffle_xor(x, 16));
+        return larger(x, shuffle_xor(x, 32));
+    }
+    RAGGEDDNN_DEVICE static float row_sum(float x) {
+        x += shuffle_xor(x, 16);
+        return x + shuffle_xor(x, 32);
+    }
+};
+
+// Both generations of WMMA: 32 lanes, 8 values of a tile each.
+template <class Element>
+struct RdnaTile : AmdTile<Element> {
+    static constexpr int WAVE = 32;
+    static constexpr int VALUES = 8;
+    static constexpr int STEP = 16;
+    static constexpr bool KEEPS_QUERIES = false;  // 256 registers are few
+    struct Accumulator {
+        float x[VALUES];
+    };
+
+    RAGGEDDNN_DEVICE static float row_max(float x) { return larger(x, shuffle_xor(x, 16)); }
+    RAGGEDDNN_DEVICE static float row_sum(float x) { return x + shuffle_xor(x, 16); }
+};
+
+template <class Element>
+struct Rdna3Tile : RdnaTile<Element> {
+    using Base = RdnaTile<Element>;
+    using typename Base::Accumulator;
+    using QueryOperand = Words<8>;
+    using KeyOperand = Words<8>;
+    using WeightOperand = Words<8>;
+    using ValueOperand = Words<8>;
+
+    RAGGEDDNN_DEVICE static int column_of(int lane, int i) { return 2 * i + (lane >> 4); }
+
+    template <int PITCH>
+    RAGGEDDNN_DEVICE static QueryOperand load_query(const uint16_t* memory, int row, int step,
+                                                    int lane) {
+        return Base::template load<16, 8>(memory +
+                                          Base::template place<PITCH>(row + (lane & 15), 2 * step));
+    }
+    template <int PITCH>
+    RAGGEDDNN_DEVICE static KeyOperand load_key(const uint16_t* memory, int key, int step,
+                                                int lane) {
+        return load_query<PITCH>(memory, key, step, lane);
+    }
+    template <int PITCH>
+    RAGGEDDNN_DEVICE static ValueOperand load_value(const uint16_t* memory, int key, int column,
+                                                    int lane) {
+        return Base::template load<16, 8>(
+            memory + Base::template place<PITCH>(column + (lane & 15), 0) + key);
+    }
+    RAGGEDDNN_DEVICE static void scores(const QueryOperand& query, const KeyOperand& key,
+                                        Accumulator& sum) {
+        wmma_rdna3<Element>(sum.x, key.r, query.r);
+    }
+    // Even keys are in one half of the wave, odd ones in the other; the operand wants both in each.
+    RAGGEDDNN_DEVICE static WeightOperand weights(const Accumulator& p, int lane) {
+        WeightOperand made;
+        for (int i = 0; i < 8; ++i) {
+            const float other = shuffle_xor(p.x[i], 16);
+            made.r[i] = lane < 16 ? pack<Element>(p.x[i], other) : pack<Element>(other, p.x[i]);
+        }
+        return made;
+    }
+    RAGGEDDNN_DEVICE static void output(const WeightOperand& weights, const ValueOperand& value,
+                                        Accumulator& sum) {
+        wmma_rdna3<Element>(sum.x, value.r, weights.r);
+    }
+};
+
+template <class Element>
+struct Rdna4Tile : RdnaTile<Element> {
+    using Base = RdnaTile<Element>;
+    using typename Base::Accumulator;
+    using QueryOperand = Words<4>;
+    using KeyOperand = Words<4>;
+    using WeightOperand = Words<4>;
+    using ValueOperand = Words<4>;
+
+    RAGGEDDNN_DEVICE static int column_of(int lane, int i) { return 8 * (lane >> 4) + i; }
+
+    template <int PITCH>
+    RAGGEDDNN_DEVICE static QueryOperand load_query(const uint16_t* memory, int row, int step,
+                                                    int lane) {
+        return Base::template load<16, 4>(
+            memory + Base::template place<PITCH>(row + (lane & 15), 2 * step + (lane >> 4)));
+    }
+    template <int PITCH>
+    RAGGEDDNN_DEVICE static KeyOperand load_key(const uint16_t* memory, int key, int step,
+                                                int lane) {
+        return load_query<PITCH>(memory, key, step, lane);
+    }
+    template <int PITCH>
+    RAGGEDDNN_DEVICE static ValueOperand load_value(const uint16_t* memory, int key, int column,
+                                                    int lane) {
+        return Base::template load<16, 4>(
+            memory + Base::template place<PITCH>(column + (lane & 15), 0) + key + 8 * (lane >> 4));
+    }
+    RAGGEDDNN_DEVICE static void scores(const QueryOperand& query, const KeyOperand& key,
+                                        Accumulator& sum) {
+        wmma_rdna4<Element>(sum.x, key.r, query.r);
+    }
+    RAGGEDDNN_DEVICE static WeightOperand weights(const Accumulator& p, int) {
+        WeightOperand made;
+        for (int i = 0; i < 4; ++i) made.r[i] = pack<Element>(p.x[2 * i], p.x[2 * i + 1]);
+        return made;
+    }
+    RAGGEDDNN_DEVICE static void output(const WeightOperand& weights, const ValueOperand& value,
+                                        Accumulator& sum) {
+        wmma_rdna4<Element>(sum.x, value.r, weights.r);
+    }
+};
+
+}  // namespace raggeddnn::hip

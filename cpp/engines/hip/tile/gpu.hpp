@@ -1,0 +1,60 @@
+// Where a thread is, barriers and atomics: what both vendors spell differently.
+#pragma once
+
+#include <cstdint>
+
+#if defined(RAGGEDDNN_EMULATED_WAVE)
+#include "emulated_gpu.hpp"
+#elif defined(__CUDACC__)
+
+#define RAGGEDDNN_KERNEL __global__
+#define RAGGEDDNN_SHARED __shared__
+#define RAGGEDDNN_GRID_CONSTANT __grid_constant__
+
+namespace raggeddnn::hip {
+__device__ inline int thread_index() { return static_cast<int>(threadIdx.x); }
+__device__ inline int block_index() { return static_cast<int>(blockIdx.x); }
+__device__ inline int thread_count() { return static_cast<int>(blockDim.x); }
+__device__ inline void block_barrier() { __syncthreads(); }
+__device__ inline unsigned long long take_number(unsigned long long* counter) {
+    return atomicAdd(counter, 1ULL);
+}
+__device__ inline int add_shared(int* counter, int by) { return atomicAdd(counter, by); }
+__device__ inline void raise_flag(unsigned int* flag) { atomicOr(flag, 1U); }
+}  // namespace raggeddnn::hip
+
+#else
+
+// Without HIP's headers, whose device libraries not every compiler has for every target.
+#if !defined(__HIP_INCLUDE_HIP_HIP_RUNTIME_H) && !defined(HIP_INCLUDE_HIP_HIP_RUNTIME_H)
+#define __device__ __attribute__((device))
+#define __global__ __attribute__((global))
+#define __shared__ __attribute__((shared))
+#endif
+#define RAGGEDDNN_KERNEL __global__
+#define RAGGEDDNN_SHARED __shared__
+#define RAGGEDDNN_GRID_CONSTANT
+
+namespace raggeddnn::hip {
+__device__ inline int thread_index() { return static_cast<int>(__builtin_amdgcn_workitem_id_x()); }
+__device__ inline int block_index() { return static_cast<int>(__builtin_amdgcn_workgroup_id_x()); }
+__device__ inline int thread_count() {
+    return static_cast<int>(__builtin_amdgcn_workgroup_size_x());
+}
+__device__ inline void block_barrier() {
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+    __builtin_amdgcn_s_barrier();
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+__device__ inline unsigned long long take_number(unsigned long long* counter) {
+    return __atomic_fetch_add(counter, 1ULL, __ATOMIC_RELAXED);
+}
+__device__ inline int add_shared(int* counter, int by) {
+    return __atomic_fetch_add(counter, by, __ATOMIC_RELAXED);
+}
+__device__ inline void raise_flag(unsigned int* flag) {
+    __atomic_fetch_or(flag, 1U, __ATOMIC_RELAXED);
+}
+}  // namespace raggeddnn::hip
+
+#endif

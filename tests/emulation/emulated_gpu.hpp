@@ -1,0 +1,25 @@
+// tile/gpu.hpp on the host.
+#pragma once
+
+#include <cstdint>
+
+#include "wave.hpp"
+
+#define RAGGEDDNN_KERNEL
+#define RAGGEDDNN_SHARED
+
+namespace raggeddnn::hip {
+
+inline int thread_index() { return emulation::Block::current().lane_in_block(); }
+inline int block_index() { return 0; }
+inline int thread_count() { return emulation::Block::current().threads(); }
+inline void block_barrier() { emulation::Block::current().barrier(); }
+inline unsigned long long take_number(unsigned long long* counter) { return (*counter)++; }
+inline int add_shared(int* counter, int by) {
+    const int before = *counter;
+    *counter += by;
+    return before;
+}
+inline void raise_flag(unsigned int* flag) { *flag |= 1U; }
+
+}  // namespace raggeddnn::hip

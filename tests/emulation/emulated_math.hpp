@@ -1,0 +1,33 @@
+// Scalar instructions and lane exchanges that every emulated target has.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "wave.hpp"
+
+namespace raggeddnn::hip {
+
+inline float exp2_fast(float x) { return std::exp2(x); }
+inline float log2_fast(float x) { return std::log2(x); }
+inline float larger(float a, float b) { return std::fmax(a, b); }
+
+template <int WAVE, class T>
+T exchange(T x, int mask) {
+    struct Lane {
+        T value;
+        int mask;
+        T result;
+    } lane{x, mask, x};
+    emulation::Block::current().together(
+        [](void* const* lanes) {
+            for (int i = 0; i < WAVE; ++i) {
+                auto* own = static_cast<Lane*>(lanes[i]);
+                own->result = static_cast<Lane*>(lanes[(i ^ own->mask) % WAVE])->value;
+            }
+        },
+        &lane);
+    return lane.result;
+}
+
+}  // namespace raggeddnn::hip

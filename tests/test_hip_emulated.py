@@ -1,0 +1,56 @@
+"""The GPU engine's kernels, compiled for the host: lanes are fibers, matrix instructions follow the
+vendors' register layouts, waves run in shuffled order. Every named case in half types, forward, on
+the tiles of NVIDIA, CDNA, RDNA 3 and RDNA 4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from plugins.fakes import load, verdicts
+from raggeddnn.testing import CASES, make_problem
+from raggeddnn.testing.checks import run_and_check
+from raggeddnn.testing.graphs import sdpa_graph
+
+ARCHITECTURES = ("nvidia", "cdna", "rdna3", "rdna4")
+SOURCES = {case.name: case for case in CASES}
+READ = [
+    case
+    for case in SOURCES.values()
+    if case.dtype == "float32" and not case.dropout and case.bias is None
+]
+
+
+@pytest.fixture(params=ARCHITECTURES)
+def engine(request):
+    load(f"emulated_{request.param}")
+    return f"EMULATED_{request.param.upper()}_ENGINE"
+
+
+@pytest.mark.parametrize("case", READ, ids=lambda case: case.name)
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_case(engine, case, dtype):
+    if case.name == "very-loud":
+        pytest.skip("its products exceed float, in which the kernels sum")
+    problem = make_problem(replace(case, dtype=dtype))
+    sdpa = sdpa_graph(problem)
+    run_and_check(sdpa, sdpa.build(engine), problem)
+
+
+def test_what_is_not_read_is_a_reason(engine):
+    for change, words in [
+        ({}, "data type FLOAT, expected BFLOAT16 or HALF"),
+        ({"dtype": "float16", "dropout": 0.5}, "dropout"),
+        ({"dtype": "float16", "bias": "11qk"}, "attribute bias is set"),
+        ({"dtype": "float16", "d": 257}, "has width 257, expected at most 256"),
+    ]:
+        graph = sdpa_graph(make_problem(replace(SOURCES["edges"], **change))).graph
+        verdict = verdicts(graph)[engine]
+        assert not verdict.applicable and words in verdict.reason
+
+
+def test_tiles_are_explained(engine):
+    problem = make_problem(replace(SOURCES["edges"], dtype="bfloat16", d=100))
+    plan = sdpa_graph(problem).build(engine)
+    assert "width up to 128" in plan.explain_kernel()

@@ -1,0 +1,150 @@
+"""The GPU engine on a GPU: every named attention case in half types, forward. Needs PyTorch for
+device memory; ``pytest -m gpu``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import raggeddnn as rd
+from raggeddnn.testing import CASES, Problem, assert_sdpa_close, make_problem
+from raggeddnn.testing.checks import PREFILLS, assert_same_bits, check_written_rows
+from raggeddnn.testing.graphs import SdpaGraph, sdpa_graph
+
+pytestmark = pytest.mark.gpu
+ENGINE = "RAGGEDDNN_HIP_ENGINE"
+HALF_CASES = [
+    replace(case, name=f"{case.name}-{dtype}", dtype=dtype)
+    for case in CASES
+    for dtype in ("bfloat16", "float16")
+    if case.dtype == "float32" and case.name != "very-loud"
+]
+
+
+def on_device(torch: Any, array: Any) -> Any:
+    if not isinstance(array, np.ndarray) or array.ndim == 0:
+        return array
+    if array.dtype.name == "bfloat16":
+        return torch.from_numpy(array.view(np.int16)).cuda().view(torch.bfloat16)
+    return torch.from_numpy(array).cuda()
+
+
+def to_host(torch: Any, tensor: Any, like: Any) -> Any:
+    if like.dtype.name == "bfloat16":
+        return tensor.view(torch.int16).cpu().numpy().view(like.dtype)
+    return tensor.cpu().numpy()
+
+
+class OnDevice:
+    """A case's graph, built once for the GPU, and its runs."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.torch = pytest.importorskip("torch")
+        self.sdpa: SdpaGraph = sdpa_graph(problem)
+        handle = rd.Handle(device="cuda")
+        try:
+            self.plan = self.sdpa.graph.build(handle, engine=ENGINE)
+        except rd.NotSupportedError as refusal:
+            pytest.skip(str(refusal))
+        size = max(self.plan.workspace_size, 1)
+        self.workspace = self.torch.full((size,), 0xA5, dtype=self.torch.uint8, device="cuda")
+
+    def run(self, problem: Problem, fill: float) -> dict[str, Any]:
+        outputs = self.sdpa.new_outputs(problem, fill)
+        pack = {t: on_device(self.torch, a) for t, a in self.sdpa.pack(problem, outputs).items()}
+        self.plan.execute(pack, workspace=self.workspace)
+        self.torch.cuda.synchronize()
+        tensors = self.sdpa.tensors
+        return {n: to_host(self.torch, pack[tensors[n]], a) for n, a in outputs.items()}
+
+
+@pytest.mark.parametrize("case", HALF_CASES, ids=lambda case: case.name)
+def test_case(case):
+    problem = make_problem(case)
+    device = OnDevice(problem)
+    first, second = (device.run(problem, fill) for fill in PREFILLS)
+    for outputs, fill in zip((first, second), PREFILLS, strict=True):
+        check_written_rows(device.sdpa, problem, outputs, fill, reference=False)
+    valid = problem.side_q.written
+    o, lse = device.sdpa.o_rows(first, problem), device.sdpa.lse_rows(first, problem)
+    assert_same_bits(o[valid], device.sdpa.o_rows(second, problem)[valid], case.name)
+    assert_sdpa_close(o, lse, problem, label=ENGINE)
+
+
+def test_what_is_not_read_is_refused():
+    refused = [
+        (replace(CASES[0], dtype="float32"), "data type FLOAT, expected BFLOAT16 or HALF"),
+        (replace(CASES[0], dtype="float16", dropout=0.5), "dropout"),
+        (replace(CASES[0], dtype="float16", bias="11qk"), "bias"),
+    ]
+    for case, words in refused:
+        graph = sdpa_graph(make_problem(case)).graph
+        verdicts = {v.engine: v for v in graph.explain(rd.Handle(device="cuda"))}
+        assert not verdicts[ENGINE].applicable and words in verdicts[ENGINE].reason
+
+
+# ---- through raggeddnn.torch ----
+
+LENS = [100, 1, 0, 77, 513]
+WIDTH, HEADS = 128, 8
+
+
+def packed(torch):
+    torch.manual_seed(0)
+    total = sum(LENS)
+    offsets = torch.tensor([0, *LENS]).cumsum(0).int().cuda()
+    shape = (total, HEADS, WIDTH)
+    return offsets, [torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(3)]
+
+
+def assert_like_sdpa(torch, out, qkv, lens):
+    """Each sequence against PyTorch in float; both round once, and so differ by a few roundings."""
+    start = 0
+    for n in lens:
+        rows = slice(start, start + n)
+        q, k, v = (x[rows].float().transpose(0, 1)[None] for x in qkv)
+        if n:
+            want = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+            got = out[rows].float().transpose(0, 1)[None]
+            assert (got - want).abs().max() <= 4 * torch.finfo(torch.bfloat16).eps * v.abs().max()
+        start += n
+    assert not out[start:].any()
+
+
+def test_torch_tensors_on_the_device_without_a_synchronization():
+    torch = pytest.importorskip("torch")
+    import raggeddnn.torch as rt
+
+    offsets, qkv = packed(torch)
+    window = {"window_size": (-1, 0)}
+    out = rt.varlen_attn(*qkv, offsets, offsets, 513, 513, **window)
+    assert_like_sdpa(torch, out, qkv, LENS)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        again = rt.varlen_attn(*qkv, offsets, offsets, 513, 513, **window)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert torch.equal(out, again)
+
+
+def test_a_captured_graph_is_replayed_with_other_lengths():
+    torch = pytest.importorskip("torch")
+    import raggeddnn.torch as rt
+
+    offsets, qkv = packed(torch)
+    window = {"window_size": (-1, 0)}
+    with torch.cuda.stream(torch.cuda.Stream()):  # warm up, as capturing asks for
+        rt.varlen_attn(*qkv, offsets, offsets, 513, 513, **window)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = rt.varlen_attn(*qkv, offsets, offsets, 513, 513, **window)
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        lens = rng.integers(0, sum(LENS) // len(LENS), len(LENS)).tolist()
+        offsets.copy_(torch.tensor([0, *lens]).cumsum(0).int())
+        graph.replay()
+        assert_like_sdpa(torch, out, qkv, lens)
