@@ -119,6 +119,11 @@ def test_gradcheck_of_the_public_functions():
         assert torch.autograd.gradcheck(function, leaves)
 
 
+# PyTorch hides this warning about its own tensors, unless warnings are errors.
+of_opcheck = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+
+
+@of_opcheck
 @pytest.mark.parametrize("name", VARLEN)
 def test_opcheck_of_packed_ops(name):
     leaves, arguments = packed(torch.float32), varlen_arguments(name)
@@ -129,6 +134,7 @@ def test_opcheck_of_packed_ops(name):
         opcheck(_ops.varlen_bwd, (*gradients, *plain, out, lse, *arguments))
 
 
+@of_opcheck
 @pytest.mark.parametrize("name", DENSE)
 @pytest.mark.parametrize("bias", [None, (1, 2, 1, 4)], ids=str)
 def test_opcheck_of_dense_ops(name, bias):
@@ -231,6 +237,8 @@ def test_vmap_is_refused():
 
 # PyTorch's own modules warn as they are imported.
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+# Loading forward mode, PyTorch 2.14 calls what it has deprecated.
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
 def test_function_transforms_and_forward_mode_are_refused():
     """Which PyTorch would pass by without a word, or refuse without a reason."""
     q, k, v = (x.detach() for x in packed(torch.float32))
