@@ -1,6 +1,9 @@
 // The few names of HIP's runtime that are used here, on whichever runtime there is.
 #pragma once
 
+#include <array>
+#include <atomic>
+
 #if defined(__CUDACC__)
 #include <cuda_runtime.h>
 
@@ -18,9 +21,8 @@ template <class Kernel>
 Error blocks_per_processor(int* count, Kernel kernel, int threads, size_t shared) {
     return cudaOccupancyMaxActiveBlocksPerMultiprocessor(count, kernel, threads, shared);
 }
-inline Error processor_count(int* count) {
-    int device = 0;
-    if (const Error error = cudaGetDevice(&device)) return error;
+inline Error current_device(int* device) { return cudaGetDevice(device); }
+inline Error processor_count(int* count, int device) {
     return cudaDeviceGetAttribute(count, cudaDevAttrMultiProcessorCount, device);
 }
 }  // namespace raggeddnn::hip::gpu
@@ -43,11 +45,41 @@ template <class Kernel>
 Error blocks_per_processor(int* count, Kernel kernel, int threads, size_t shared) {
     return hipOccupancyMaxActiveBlocksPerMultiprocessor(count, kernel, threads, shared);
 }
-inline Error processor_count(int* count) {
-    int device = 0;
-    if (const Error error = hipGetDevice(&device)) return error;
+inline Error current_device(int* device) { return hipGetDevice(device); }
+inline Error processor_count(int* count, int device) {
     return hipDeviceGetAttribute(count, hipDeviceAttributeMultiprocessorCount, device);
 }
 }  // namespace raggeddnn::hip::gpu
 
 #endif
+
+namespace raggeddnn::hip::gpu {
+
+// How many blocks of one kernel a device runs at once. Asked once for each device, when the kernel
+// is also allowed its shared memory: the answers take longer than a launch.
+class ResidentBlocks {
+public:
+    template <class Kernel>
+    Error find(int* blocks, Kernel kernel, int threads, int shared) {
+        int device = 0;
+        if (const Error error = current_device(&device)) return error;
+        const bool has_place = static_cast<size_t>(device) < known_.size();
+        *blocks = has_place ? known_[device].load(std::memory_order_acquire) : 0;
+        if (*blocks > 0) return SUCCESS;
+        int per_processor = 0;
+        int processors = 0;
+        if (const Error error = allow_shared_memory(kernel, shared)) return error;
+        if (const Error error = blocks_per_processor(&per_processor, kernel, threads, shared)) {
+            return error;
+        }
+        if (const Error error = processor_count(&processors, device)) return error;
+        *blocks = per_processor * processors;
+        if (has_place) known_[device].store(*blocks, std::memory_order_release);
+        return SUCCESS;
+    }
+
+private:
+    std::array<std::atomic<int>, 64> known_{};  // by device; 0: not asked yet
+};
+
+}  // namespace raggeddnn::hip::gpu

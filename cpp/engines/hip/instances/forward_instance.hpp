@@ -28,20 +28,18 @@ const char* launch_forward(const ForwardParams& params, void* stream) {
     using Pass = Forward<Nvidia, Element, Shape>;
     const auto kernel = forward_kernel<Element, Shape>;
     constexpr int SHARED = sizeof(typename Pass::Shared);
-    int resident = 0;
-    int processors = 0;
-    if (const auto error = gpu::allow_shared_memory(kernel, SHARED)) return gpu::text_of(error);
-    if (const auto error = gpu::blocks_per_processor(&resident, kernel, Pass::THREADS, SHARED)) {
+    static gpu::ResidentBlocks resident;
+    int most = 0;
+    if (const auto error = resident.find(&most, kernel, Pass::THREADS, SHARED)) {
         return gpu::text_of(error);
     }
-    if (const auto error = gpu::processor_count(&processors)) return gpu::text_of(error);
     // As many blocks as run at once; they take tile after tile.
     const int64_t tiles = (params.max_rows_q + Shape::TILE_ROWS - 1) / Shape::TILE_ROWS;
     const int64_t work = tiles * params.batches * params.heads;
-    const int64_t most = int64_t{resident} * processors;
+    const int64_t blocks = work < most ? work : most;
     const auto on = static_cast<gpu::Stream>(stream);
     schedule_kernel<Shape><<<1, SCHEDULE_THREADS, 0, on>>>(params);
-    kernel<<<static_cast<unsigned>(work < most ? work : most), Pass::THREADS, SHARED, on>>>(params);
+    kernel<<<static_cast<unsigned>(blocks), Pass::THREADS, SHARED, on>>>(params);
     const auto error = gpu::last_error();
     return error == gpu::SUCCESS ? nullptr : gpu::text_of(error);
 }
