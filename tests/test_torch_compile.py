@@ -96,6 +96,27 @@ def test_compile_with_dropout_draws_anew_and_is_reproduced():
     assert q.grad.isfinite().all()
 
 
+# PyTorch hides this warning about its own tensors, unless warnings are errors.
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+@pytest.mark.parametrize("longest", [{}, {"min_seqlen": 3, "max_seqlen": 5}], ids=str)
+def test_compile_of_nested_tensors_with_gradients(longest):
+    torch._dynamo.reset()
+
+    def attend(x):
+        x = x.transpose(1, 2)
+        return rt.scaled_dot_product_attention(x, x, x, is_causal=True)
+
+    offsets = torch.tensor([0, 5, 8])
+    results = []
+    for function in (torch.compile(attend, fullgraph=True, backend="aot_eager"), attend):
+        leaf = draw(8, 2, 4, dtype=torch.float32).requires_grad_()
+        out = function(torch.nested.nested_tensor_from_jagged(leaf, offsets, **longest))
+        out.values().sin().sum().backward()
+        results.append((out.values(), leaf.grad))
+    for x, y in zip(*results, strict=True):
+        assert torch.equal(x, y)
+
+
 # PyTorch's own modules warn as they are imported.
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 def test_compile_to_native_code():

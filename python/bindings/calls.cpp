@@ -78,6 +78,16 @@ struct Fact {
     bool is_host = false;
 };
 
+// Tensors that wrap others, and those whose storage was freed, have no memory.
+void check_memory(const Fact& fact) {
+    const auto end = fact.dims.begin() + static_cast<std::ptrdiff_t>(fact.axes);
+    if (fact.address || std::find(fact.dims.begin(), end, 0) != end) return;
+    invalid("got a ", std::string(py::str(py::type::handle_of(fact.object).attr("__name__"))),
+            " of shape ", std::string(py::str(fact.object.attr("shape"))), " on ",
+            std::string(py::str(fact.object.attr("device"))),
+            " without memory, expected one whose elements can be read");
+}
+
 // The function of a type, which lives as long as the process; null for a type that has none.
 decltype(dlpack::ExchangeApi::borrow) borrow_of(py::handle object) {
     static auto* known = new std::unordered_map<PyTypeObject*, dlpack::ExchangeApi*>;
@@ -191,6 +201,7 @@ private:
             refuse(word(which), " has data type ", std::string(py::str(x.object.attr("dtype"))),
                    ", expected int32 or int64");
         }
+        check_memory(x);
         if (x.axes == 1 && (count < 0 ? x.dims[0] > 0 : x.dims[0] == count)) return;
         std::string shape;
         for (size_t axis = 0; axis < x.axes; ++axis) {
@@ -256,6 +267,9 @@ public:
         const int64_t rows_k = facts_[1].dims[0];
         const SideWords of_q(words[0]);
         const SideWords of_k(words[1]);
+        check_data(facts_[0], of_q, ROWS);
+        check_data(facts_[1], of_k, ROWS);
+        check_data(facts_[2], of_k, VALUES);
         for (size_t i = 3; i < tables; ++i) {
             const Fact& x = facts_[i];
             if (!x.is_given || x.dims[row_axis(x.axes)] == rows_q) continue;
@@ -285,6 +299,12 @@ public:
     }
 
 private:
+    static void check_data(const Fact& x, const SideWords& words, Word which) {
+        if (!x.is_given) words.refuse(words[which], " is None, expected a tensor");
+        if (x.axes == 3) return;
+        words.refuse(words[which], " has ", x.axes, " axes, expected 3: rows, heads, head_dim");
+    }
+
     void read(py::handle tensor, bool is_free, Fact& fact) {
         fact.is_given = true;
         fact.object = tensor;
@@ -377,7 +397,9 @@ public:
         pack.reserve(inputs_.size() + outputs_.size() + 1);
         for (size_t i = 0; i < inputs_.size(); ++i) {
             const Fact& fact = facts.facts()[i];
-            if (inputs_[i] && fact.is_given) add(pack, *inputs_[i], fact.address);
+            if (!inputs_[i] || !fact.is_given) continue;
+            check_memory(fact);
+            add(pack, *inputs_[i], fact.address);
         }
         for (size_t i = 0; i < outputs_.size(); ++i) {
             const auto address = PyLong_AsUnsignedLongLong(outputs[i].ptr());

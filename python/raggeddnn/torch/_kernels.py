@@ -135,7 +135,14 @@ def _tables(
 
 
 def _seeds(philox: MaybeTensor) -> Sequence[MaybeTensor]:
-    return _NO_SEEDS if philox is None else philox.unbind()
+    if philox is None:
+        return _NO_SEEDS
+    if philox.shape != (2,):
+        raise rd.InvalidValueError(
+            f"[dropout] philox has shape {tuple(philox.shape)}, expected (2,): seed and offset"
+        )
+    seed, offset = philox.unbind()
+    return seed, offset
 
 
 def _new(like: Tensor, shape: Sequence[int], is_full: bool) -> Tensor:

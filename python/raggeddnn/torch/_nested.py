@@ -36,6 +36,18 @@ def _same(a: Tensor | None, b: Tensor | None) -> bool:
     return a is not None and b is not None and a.is_cpu and b.is_cpu and torch.equal(a, b)
 
 
+def _longest(x: Tensor) -> int:
+    """What no sequence of [B, H, j, D] exceeds: the tensor's own statement, else the offsets where
+    reading them stops neither a device nor a compilation, else all rows.
+    """
+    known: int | None = x._maybe_max_seqlen
+    rows = x.values().transpose(0, 1)
+    if known is None:
+        is_readable = x.is_cpu and not torch.compiler.is_compiling()
+        known = x._get_max_seqlen() if is_readable else rows.shape[0]
+    return block_limit(known, x.lengths(), rows)
+
+
 def attention(
     tensors: tuple[Tensor, Tensor, Tensor],
     scale: float,
@@ -59,17 +71,14 @@ def attention(
     # [H, total, D] lies in memory as the [total, H, D] that was transposed.
     rows = [x.values().transpose(0, 1) for x in tensors]
     lengths = (query.lengths(), key.lengths())
-    longest = [
-        block_limit(x._get_max_seqlen(), used, x.values().transpose(0, 1))
-        for x, used in zip((query, key), lengths, strict=True)
-    ]
     out, _ = varlen(
         *rows,
         query.offsets(),
         key.offsets(),
         *lengths,
         draw_seeds(rows[0]) if dropout > 0 else None,
-        *longest,
+        _longest(query),
+        _longest(key),
         scale,
         -1,
         right,

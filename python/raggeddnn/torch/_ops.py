@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+import raggeddnn as rd
+
 from . import _flops, _kernels, _statements
 from ._statements import MaybeTensor
 
@@ -65,7 +67,15 @@ def _new_bshd(x: Tensor, width: Any) -> Tensor:
     return x.new_empty((batch, rows, heads, width)).transpose(1, 2)
 
 
+def _check_devices(caller: str, *tensors: Any) -> None:
+    """PyTorch asks for shapes also where only one of the tensors is without memory."""
+    devices = sorted({str(x.device) for x in tensors if isinstance(x, Tensor)})
+    if len(devices) > 1:
+        raise rd.InvalidValueError(f"[{caller}] tensors are on {devices}, expected one device")
+
+
 def _fake_varlen_forward(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    _check_devices(rest[-1], q, k, v, *rest)
     _statements.check_data(rest[-1], q, k, v)
     rows, heads, _ = q.shape
     lse = q.new_empty((rows, heads), dtype=_statements.stats_dtype(q)).t()
@@ -75,32 +85,23 @@ def _fake_varlen_forward(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[T
 def _fake_varlen_backward(
     dout: MaybeTensor, dlse: MaybeTensor, q: Tensor, k: Tensor, v: Tensor, *rest: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
+    _check_devices(rest[-1], dout, dlse, q, k, v, *rest)
     return q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape)
 
 
 def _fake_dense_forward(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    _check_devices(rest[-1], q, k, v, *rest)
     _statements.check_data(rest[-1], q, k, v)
     lse = q.new_empty(q.shape[:3], dtype=_statements.stats_dtype(q))
     return _new_bshd(q, v.shape[3]), lse
 
 
 def _fake_dense_backward(
-    dout: MaybeTensor,
-    dlse: MaybeTensor,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    bias: MaybeTensor,
-    out: Tensor,
-    lse: Tensor,
-    seq_len_q: MaybeTensor,
-    seq_len_kv: MaybeTensor,
-    philox: MaybeTensor,
-    with_dbias: bool,
-    *rest: Any,
+    dout: MaybeTensor, dlse: MaybeTensor, q: Tensor, k: Tensor, v: Tensor, *rest: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    gradients = (_new_bshd(x, x.shape[3]) for x in (q, k, v))
-    dq, dk, dv = gradients
+    _check_devices(rest[-1], dout, dlse, q, k, v, *rest)
+    dq, dk, dv = (_new_bshd(x, x.shape[3]) for x in (q, k, v))
+    bias, with_dbias = rest[0], rest[6]
     if not with_dbias:
         return dq, dk, dv, q.new_empty(0)
     assert bias is not None
@@ -230,20 +231,26 @@ _watchers: tuple[Callable[[], Any], ...] = (
 _forward_mode = torch.autograd.forward_ad
 
 
-def is_plain(q: Tensor, k: Tensor, v: Tensor) -> bool:
-    """May a kernel be called without the dispatcher, whose work would be to find that kernel? So it
-    is when no gradient, tracing, transform, mode, autocast or profiler wants to see the op.
+def is_plain(*tensors: MaybeTensor) -> bool:
+    """May a kernel be called with these without the dispatcher, whose work would be to find that
+    kernel? So it is when each is an ordinary tensor in memory and no gradient, tracing, transform,
+    mode, autocast or profiler wants to see the op. The first is q.
     """
-    if _is_compiling() or not (type(q) is Tensor and type(k) is Tensor and type(v) is Tensor):
+    if _is_compiling():
         return False
-    if _is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
-        return False
+    needs_gradients = _is_grad_enabled()
+    for x in tensors:
+        if x is None:
+            continue
+        if type(x) is not Tensor or x.is_neg() or (needs_gradients and x.requires_grad):
+            return False
     for watcher in _watchers:
         if watcher():
             return False
-    if _forward_mode._current_level >= 0 or not (q.is_cpu or q.is_cuda):
-        return False
-    return not (q.is_neg() or k.is_neg() or v.is_neg())
+    q = tensors[0]
+    assert q is not None
+    has_kernel: bool = q.is_cpu or q.is_cuda
+    return has_kernel and _forward_mode._current_level < 0
 
 
 def refuse_transforms(*tensors: Tensor) -> None:

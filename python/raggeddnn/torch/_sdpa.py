@@ -20,8 +20,7 @@ def dense(
     q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, *rest: Any
 ) -> tuple[Tensor, Tensor]:
     """``dense_fwd``, without the dispatcher where nobody would notice."""
-    needs_gradient = bias is not None and torch.is_grad_enabled() and bias.requires_grad
-    if not needs_gradient and _ops.is_plain(q, k, v):
+    if _ops.is_plain(q, k, v, bias, *rest[:3]):
         return _kernels.dense_forward(q, k, v, bias, *rest)
     _ops.refuse_transforms(q, k, v, *(() if bias is None else (bias,)))
     result: tuple[Tensor, Tensor] = _ops.dense_fwd(q, k, v, bias, *rest)

@@ -179,12 +179,36 @@ def check_dense(caller: str, q: Tensor, k: Tensor, v: Tensor, bias: MaybeTensor)
         )
 
 
+def check_gradients(kind: Kind, tensors: Sequence[MaybeTensor], caller: str) -> None:
+    """Results and gradients given to a backward op have the shape, type and device of results."""
+    named = dict(zip(kind.inputs, tensors, strict=True))
+    q, v = named["q"], named["v"]
+    assert q is not None and v is not None
+    rows = q.shape[:-1]
+    expected = {
+        "o": ((*rows, v.shape[-1]), q.dtype),
+        "lse": ((rows[1], rows[0]) if kind.is_varlen else tuple(rows), stats_dtype(q)),
+    }
+    for name in _GRADIENTS:
+        x = named.get(name)
+        if x is None:
+            continue
+        shape, dtype = expected[name.removeprefix("d")]
+        if tuple(x.shape) != shape or x.dtype != dtype or x.device != q.device:
+            raise rd.InvalidValueError(
+                f"[{caller}] {name} has shape {tuple(x.shape)} and data type {dtype_name(x)} on "
+                f"{x.device}, expected {shape} and {str(dtype).removeprefix('torch.')} on "
+                f"{q.device}"
+            )
+
+
 def check(kind: Kind, tensors: Sequence[MaybeTensor], caller: str) -> None:
     q, k, v, bias = tensors[:4]
     assert q is not None and k is not None and v is not None
     check_data(caller, q, k, v)
     if not kind.is_varlen:
         check_dense(caller, q, k, v, bias)
+    check_gradients(kind, tensors, caller)
     batch = None
     for name, x in zip(kind.inputs, tensors, strict=True):
         if x is None or name not in (*_VARLEN_TABLES, *_DENSE_TABLES) or name in _SEEDS:

@@ -15,10 +15,9 @@ from ._arguments import bounds_of, checked_dropout, checked_scale, draw_seeds, n
 
 def varlen(*arguments: Any) -> tuple[Tensor, Tensor]:
     """``varlen_fwd``, without the dispatcher where nobody would notice."""
-    q, k, v = arguments[:3]
-    if _ops.is_plain(q, k, v):
+    if _ops.is_plain(*arguments[:8]):
         return _kernels.varlen_forward(*arguments)
-    _ops.refuse_transforms(q, k, v)
+    _ops.refuse_transforms(*arguments[:3])
     result: tuple[Tensor, Tensor] = _ops.varlen_fwd(*arguments)
     return result
 
