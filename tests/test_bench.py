@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+import time
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -62,6 +63,12 @@ def test_lengths_keep_their_bounds_and_follow_the_seed(kind):
     drawn_at_random = kind in ("documents", "log-uniform")
     assert (lens != draw_lengths(kind, 40, 256, 8)) == drawn_at_random
     assert draw_lengths(kind, 3, 1, 0) in ((1, 1, 1),)
+
+
+def test_many_short_lengths_are_bounded_in_linear_time():
+    start = time.perf_counter()
+    assert draw_lengths("fixed", 10**6, 1, 0, 10**6 - 1) == (1,) * (10**6 - 1)
+    assert time.perf_counter() - start < 30
 
 
 def test_lengths_are_distributed_as_named():

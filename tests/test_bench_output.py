@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 from raggeddnn.bench import PRESETS, Measurement, Workload, preset_named
@@ -16,6 +17,7 @@ from raggeddnn.bench.charts import groups, log_range, log_ticks
 from raggeddnn.bench.facts import machine_facts
 from raggeddnn.bench.ours import host_engines
 from raggeddnn.bench.page import page
+from raggeddnn.bench.plot import check_plot
 from raggeddnn.bench.report import (
     LEGEND,
     format_bytes,
@@ -128,10 +130,14 @@ def test_lists_repeat_and_multiply(capsys, tmp_path):
         (["--plot", "/no/such/folder/a.png"], "there is no folder /no/such/folder"),
         (["--html", "/no/such/folder/a.html"], "there is no folder /no/such/folder"),
         (["--html", "/tmp"], "--html /tmp: is a folder, expected a file"),
+        (["--html", ""], "--html '': expected the name of a file"),
+        (["--csv", "x", "--html", "x"], "--html x: is the file of --csv x, expected another"),
+        (["--csv", "x", "--html", "../tests/./x"], "--html ../tests/./x: is the file of --csv x"),
     ],
 )
 def test_mistakes_are_found_before_measuring(capsys, monkeypatch, args, words):
     monkeypatch.setattr("raggeddnn.bench.command.run_bench", lambda *_: pytest.fail("measured"))
+    monkeypatch.chdir(Path(__file__).parent)
     status, out, err = run(capsys, "bench", *args)
     assert (status, out, err.count("\n")) == (2, "", 1) and words in err
 
@@ -139,9 +145,13 @@ def test_mistakes_are_found_before_measuring(capsys, monkeypatch, args, words):
 @pytest.mark.parametrize(
     "args",
     [["--repeats", "0"], ["--time", "0"], ["--time", "nan"], ["--tokens", "-1"],
-     ["--longest", "8,0"], ["--longest", "x"], ["--sequences", "0"], ["--device", "tpu"]],
+     ["--longest", "8,0"], ["--longest", "x"], ["--sequences", "0"], ["--device", "tpu"],
+     ["--seed", "-1"], ["--seed", str(10**30)], ["--longest", ","], ["--dtype", ","],
+     ["--preset", ""], ["--lengths", " "], ["--pass", ", ,"], ["--sequences", str(10**11)],
+     ["--repeats", str(10**11)], ["--longest", str(10**400)], ["--tokens", str(10**400)]],
 )  # fmt: skip
-def test_numbers_out_of_range_are_refused(capsys, args):
+def test_numbers_out_of_range_are_refused(capsys, monkeypatch, args):
+    monkeypatch.setattr("raggeddnn.bench.command.draw_lengths", lambda *_: pytest.fail("drawn"))
     with pytest.raises(SystemExit, match="2"):
         main(["bench", *args])
     assert args[0] in capsys.readouterr().err
@@ -200,6 +210,33 @@ def test_bench_draws_charts(capsys, tmp_path):
         file = tmp_path / f"{len(more)}.png"
         status, _, _ = run(capsys, *TINY, *more, "--plot", str(file))
         assert status == 0 and file.read_bytes().startswith(b"\x89PNG")
+
+
+def test_plots_of_types_that_cannot_be_written_are_refused(capsys, monkeypatch, tmp_path):
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr("raggeddnn.bench.command.run_bench", lambda *_: pytest.fail("measured"))
+    file = tmp_path / "x.foo"
+    status, out, err = run(capsys, *TINY, "--plot", str(file))
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert f"--plot {file}: Format 'foo' is not supported" in err
+    # matplotlib adds its own type to a name without any.
+    for name in ("x", "x."):
+        args = ("--plot", str(tmp_path / name), "--csv", str(tmp_path / "x.png"))
+        status, _, err = run(capsys, *TINY, *args)
+        assert status == 2 and "x.png: is the file of --csv" in err
+        assert check_plot(str(tmp_path / name)) == str(tmp_path / "x.png")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("link", [os.link, os.symlink])
+def test_a_file_of_two_names_is_written_once(capsys, monkeypatch, tmp_path, link):
+    monkeypatch.setattr("raggeddnn.bench.command.run_bench", lambda *_: pytest.fail("measured"))
+    (tmp_path / "a").write_text("kept")
+    link(tmp_path / "a", tmp_path / "b")
+    args = ("--csv", str(tmp_path / "a"), "--html", str(tmp_path / "b"))
+    status, _, err = run(capsys, *TINY, *args)
+    assert status == 2 and f"b: is the file of --csv {tmp_path / 'a'}" in err
+    assert (tmp_path / "a").read_text() == "kept"
 
 
 def test_tables_and_units():

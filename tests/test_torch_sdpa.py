@@ -243,6 +243,15 @@ def test_bad_lengths():
         ({"value": draw(2, 2, 5, 8).double()}, "value has data type float64, query has float32"),
         ({"query": draw(8)}, "fewer than two axes"),
         ({"dropout_p": -0.1}, "dropout_p is -0.1"),
+        ({"dropout_p": None}, "dropout_p is None, expected a number"),
+        ({"dropout_p": 1 - 1e-12}, "dropout_p is 0.999999999999, expected at least 0 and less"),
+        ({"scale": 1e300}, r"scale is 1e\+300, expected a number that is finite as a float32"),
+        ({"scale": torch.tensor(0.5, requires_grad=True)}, "scale is a tensor that requires grad"),
+        (
+            {"query": draw(2, 2, 5, 0), "key": draw(2, 2, 5, 0)},
+            "query has shape .*, expected heads",
+        ),
+        ({"query": torch.tensor(1.0)}, r"query has shape \(\), expected heads and a head_dim"),
     ],
 )
 def test_bad_arguments(changes, message):

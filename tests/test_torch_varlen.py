@@ -303,7 +303,7 @@ def zeros(*shape, dtype=torch.float32):
         ({"cu_seqlens_k": cumulative((20,)), "max_seqlen_k": 20}, r"cu_seqlens_k has shape \(2,\)"),
         ({"window_size": 3}, "window_size is 3, expected two integers"),
         ({"window_size": (1.5, 0)}, r"window_size is \(1.5, 0\), expected two integers"),
-        ({"cu_seqlens_q": [0, 7, 20]}, "got list, expected a tensor"),
+        ({"cu_seqlens_q": [0, 7, 20]}, "cu_seqlens_q is of type list, expected a tensor"),
         ({"cu_seqlens_q": cumulative((7, 13)).to("meta")}, "cu_seqlens_q is on meta, q is on cpu"),
         ({"k": zeros(20, 2, 16).to("meta")}, "k is on meta, q is on cpu"),
         ({"softmax_scale": float("inf")}, "scale is inf, expected a finite number"),

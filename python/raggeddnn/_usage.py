@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 from pathlib import Path
 
 
@@ -13,8 +14,10 @@ class UsageError(Exception):
 
 def check_target(option: str, file: str | None) -> None:
     """Refuse a file that cannot be written, before anything is computed for it."""
-    if not file:
+    if file is None:
         return
+    if not file:
+        raise UsageError(f"{option} '': expected the name of a file")
     folder = Path(file).parent
     if not folder.is_dir():
         raise UsageError(f"{option} {file}: there is no folder {folder}")
@@ -22,12 +25,41 @@ def check_target(option: str, file: str | None) -> None:
         raise UsageError(f"{option} {file}: is a folder, expected a file")
 
 
-def positive(text: str) -> int:
-    """An option's value: an integer, 1 or more."""
+def check_distinct(files: dict[str, str]) -> None:
+    """Refuse options that name the same file, however they spell it."""
+    seen: dict[str, tuple[str, str]] = {}
+    for option, file in files.items():
+        # One file of several names (hard links) is known by its number.
+        path = os.path.realpath(file)
+        key = str(os.stat(path)[1:3]) if os.path.exists(path) else path
+        if key in seen:
+            other, name = seen[key]
+            raise UsageError(f"{option} {file}: is the file of {other} {name}, expected another")
+        seen[key] = (option, file)
+
+
+def _integer(text: str, least: int, most: int) -> int:
     value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"expected 1 or more, got {value}")
+    if value < least:
+        raise argparse.ArgumentTypeError(f"expected {least} or more, got {value}")
+    if value > most:
+        raise argparse.ArgumentTypeError(f"expected at most {most}, got {value}")
     return value
+
+
+def tokens(text: str) -> int:
+    """An option's value: a length or a sum of lengths, 1 or more."""
+    return _integer(text, 1, 2**31 - 1)
+
+
+def count(text: str) -> int:
+    """An option's value: how many of what is held in memory one by one, 1 or more."""
+    return _integer(text, 1, 10**6)
+
+
+def seed(text: str) -> int:
+    """An option's value: what random numbers start from, 0 or more."""
+    return _integer(text, 0, 2**63 - 1)
 
 
 def seconds(text: str) -> float:

@@ -9,13 +9,13 @@ import shlex
 import sys
 from collections.abc import Iterable, Sequence
 
-from .._usage import UsageError, check_target, positive, seconds
+from .._usage import UsageError, check_distinct, check_target, count, seconds, seed, tokens
 from .device import CPU, CUDA, clock_for, optional_module
 from .facts import busy_note, machine_facts, release_coretype
 from .lengths import DISTRIBUTIONS, draw_lengths
 from .ours import check_engine
 from .page import write_page
-from .plot import load_pyplot, write_plot
+from .plot import check_plot, write_plot
 from .presets import DEFAULT_PRESET, DOCUMENTS, PRESETS, preset_named
 from .report import LEGEND, print_tables, progress_bar, write_csv
 from .runner import TIME_BUDGET, BenchOptions, Measurement, run_bench
@@ -25,11 +25,14 @@ DTYPES = ("float32", "float16", "bfloat16", "float64")
 
 
 def _words(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if not words:
+        raise argparse.ArgumentTypeError(f"got {text!r}, expected at least one")
+    return words
 
 
 def _sizes(text: str) -> list[int]:
-    return [positive(word) for word in _words(text)]
+    return [tokens(word) for word in _words(text)]
 
 
 def _add_list(
@@ -64,7 +67,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="seconds of measuring to aim at (default %(default)g)",
     )
-    how.add_argument("--repeats", type=positive, metavar="N", help="instead of as time allows")
+    how.add_argument("--repeats", type=count, metavar="N", help="instead of as time allows")
     out = parser.add_argument_group("files")
     out.add_argument("--csv", metavar="FILE", help="also write the measurements here")
     out.add_argument("--plot", metavar="FILE", help="also draw the charts (needs matplotlib)")
@@ -80,15 +83,15 @@ def _add_workloads(what: argparse._ArgumentGroup) -> None:
     what.add_argument(
         "--longest", action="extend", type=_sizes, metavar="N[,N]", help="longest sequence"
     )
-    what.add_argument("--sequences", type=positive, metavar="N", help="how many")
+    what.add_argument("--sequences", type=count, metavar="N", help="how many")
     what.add_argument(
-        "--tokens", type=positive, metavar="N", help="at most so many: scales the batch down"
+        "--tokens", type=tokens, metavar="N", help="at most so many: scales the batch down"
     )
     what.add_argument(
         "--causal", action=argparse.BooleanOptionalAction, help="instead of the preset's choice"
     )
     what.add_argument(
-        "--seed", type=int, default=0, help="of the lengths, the values and the order of the turns"
+        "--seed", type=seed, default=0, help="of the lengths, the values and the order of the turns"
     )
 
 
@@ -114,8 +117,8 @@ def workloads(args: argparse.Namespace) -> tuple[Workload, ...]:
     for preset, dtype, pass_name in itertools.product(presets, dtypes, passes):
         for kind in kinds or [preset.lengths]:
             for longest in dict.fromkeys(args.longest or [preset.longest]):
-                count = args.sequences or preset.sequences
-                lens = draw_lengths(kind, count, longest, args.seed, args.tokens)
+                sequences = args.sequences or preset.sequences
+                lens = draw_lengths(kind, sequences, longest, args.seed, args.tokens)
                 causal = preset.causal if args.causal is None else args.causal
                 found.append(Workload(preset, kind, lens, dtype, pass_name, causal, args.seed))
     return tuple(found)
@@ -124,8 +127,9 @@ def workloads(args: argparse.Namespace) -> tuple[Workload, ...]:
 def _options(args: argparse.Namespace) -> BenchOptions:
     """Everything that can be wrong is found here, before anything is measured."""
     chosen = workloads(args)
-    for option in ("csv", "plot", "html"):
-        check_target(f"--{option}", getattr(args, option))
+    files = {f"--{option}": getattr(args, option) for option in ("csv", "plot", "html")}
+    for option, file in files.items():
+        check_target(option, file)
     try:
         clock_for(args.device)
         if args.engine is not None:
@@ -133,9 +137,10 @@ def _options(args: argparse.Namespace) -> BenchOptions:
                 raise ValueError(f"--engine {args.engine}: no engine works on {args.device} memory")
             check_engine(args.engine)
         if args.plot:
-            load_pyplot()
+            files["--plot"] = check_plot(args.plot)
     except (ValueError, RuntimeError) as error:
         raise UsageError(str(error)) from error
+    check_distinct({option: file for option, file in files.items() if file is not None})
     needs_ml_dtypes = any(work.dtype == "bfloat16" for work in chosen)
     if needs_ml_dtypes and optional_module("ml_dtypes") is None:
         raise UsageError("--dtype bfloat16 needs the package ml_dtypes")

@@ -80,8 +80,9 @@ def draw_lengths(
     if tokens is None:
         return tuple(drawn)
     kept: list[int] = []
+    left = tokens
     for length in drawn:
-        left = tokens - sum(kept)
         if left > 0:
             kept.append(min(length, left))
+            left -= length
     return tuple(kept)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import math
+import os
 import textwrap
 from collections.abc import Sequence
 from typing import Any
@@ -27,6 +29,24 @@ def load_pyplot() -> Any:
         )
     matplotlib.use("Agg")
     return optional_module("matplotlib.pyplot")
+
+
+def check_plot(path: str) -> str:
+    """The file that :func:`write_plot` makes of this name: .png is added to one without a type.
+
+    Raises ValueError for a type that matplotlib cannot write here, found by writing a small image.
+    """
+    pyplot = load_pyplot()
+    kind = os.path.splitext(path)[1][1:]
+    figure = pyplot.figure(figsize=(1, 1))
+    figure.text(0, 0, "a")  # pgf needs TeX for text alone
+    try:
+        figure.savefig(io.BytesIO(), format=kind or "png")
+    except (ValueError, RuntimeError, ImportError, OSError) as error:
+        raise ValueError(f"--plot {path}: {' '.join(str(error).split())}") from error
+    finally:
+        pyplot.close(figure)
+    return path if kind else f"{path.rstrip('.')}.png"
 
 
 def write_plot(path: str, results: Sequence[Measurement], caption: str) -> None:

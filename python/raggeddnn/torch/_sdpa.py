@@ -11,7 +11,7 @@ from torch import Tensor
 import raggeddnn as rd
 
 from . import _kernels, _nested, _ops
-from ._arguments import checked_dropout, checked_scale, draw_seeds
+from ._arguments import checked_dropout, checked_scale, draw_seeds, explain
 
 CALLER = "scaled_dot_product_attention"
 
@@ -116,37 +116,49 @@ def scaled_dot_product_attention(
     if attn_mask is not None and is_causal:
         raise _invalid("attn_mask is given and is_causal is True, expected one of them")
     has_lengths = seq_len_q is not None or seq_len_kv is not None
-    is_dropped = checked_dropout(CALLER, dropout_p)
-    factor = _ops.default_scale(query) if scale is None else checked_scale(CALLER, scale)
-    right = 0 if is_causal else -1
-    if query.is_nested or key.is_nested or value.is_nested:
-        if attn_mask is not None or has_lengths:
-            raise _invalid("attn_mask and lengths are not supported with nested tensors")
-        return _nested.attention(
-            (query, key, value), factor, right, dropout_p if is_dropped else 0.0, enable_gqa
+    try:
+        is_dropped = checked_dropout(CALLER, dropout_p)
+        factor = (
+            _ops.default_scale(query)
+            if scale is None
+            else checked_scale(CALLER, "scale", scale, query)
         )
-    q, k, v, leading = query, key, value, query.shape[:-2]
-    if has_lengths and len(leading) != 2:
-        raise _invalid(f"query has {query.dim()} axes, expected [B,H,S,D] with lengths")
-    if len(leading) != 2 or leading != key.shape[:-2] or leading != value.shape[:-2]:
-        shapes = _leading(query, key, value, enable_gqa)
-        q, k, v = (_as_four_axes(x, s) for x, s in zip((query, key, value), shapes, strict=True))
-        leading = shapes[0]
-    bias = None if attn_mask is None else _bias_of(attn_mask, query, leading)
-    out, _ = dense(
-        q,
-        k,
-        v,
-        bias,
-        seq_len_q,
-        seq_len_kv,
-        draw_seeds(query) if is_dropped else None,
-        factor,
-        -1,
-        right,
-        True,
-        dropout_p,
-        False,
-        CALLER,
-    )
+        right = 0 if is_causal else -1
+        if query.is_nested or key.is_nested or value.is_nested:
+            if attn_mask is not None or has_lengths:
+                raise _invalid("attn_mask and lengths are not supported with nested tensors")
+            return _nested.attention(
+                (query, key, value), factor, right, dropout_p if is_dropped else 0.0, enable_gqa
+            )
+        q, k, v, leading = query, key, value, query.shape[:-2]
+        if has_lengths and len(leading) != 2:
+            raise _invalid(f"query has {query.dim()} axes, expected [B,H,S,D] with lengths")
+        if len(leading) != 2 or leading != key.shape[:-2] or leading != value.shape[:-2]:
+            shapes = _leading(query, key, value, enable_gqa)
+            q, k, v = (
+                _as_four_axes(x, s) for x, s in zip((query, key, value), shapes, strict=True)
+            )
+            leading = shapes[0]
+        bias = None if attn_mask is None else _bias_of(attn_mask, query, leading)
+        out, _ = dense(
+            q,
+            k,
+            v,
+            bias,
+            seq_len_q,
+            seq_len_kv,
+            draw_seeds(query) if is_dropped else None,
+            factor,
+            -1,
+            right,
+            True,
+            dropout_p,
+            False,
+            CALLER,
+        )
+    except Exception:
+        named = {"query": query, "key": key, "value": value}
+        lengths = {"seq_len_q": seq_len_q, "seq_len_kv": seq_len_kv}
+        explain(CALLER, named, {"attn_mask": attn_mask, **lengths}, {})
+        raise
     return out if len(leading) == 2 else out.reshape(*leading, *out.shape[-2:])

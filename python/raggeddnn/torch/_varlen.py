@@ -9,8 +9,15 @@ from torch import Tensor
 
 import raggeddnn as rd
 
-from . import _kernels, _ops
-from ._arguments import bounds_of, checked_dropout, checked_scale, draw_seeds, not_supported
+from . import _kernels, _ops, _statements
+from ._arguments import (
+    bounds_of,
+    checked_dropout,
+    checked_scale,
+    draw_seeds,
+    explain,
+    not_supported,
+)
 
 
 def varlen(*arguments: Any) -> tuple[Tensor, Tensor]:
@@ -86,27 +93,36 @@ def flash_attn_varlen_func(
         raise not_supported(caller, "alibi_slopes is given, expected None")
     if block_table is not None:
         raise not_supported(caller, "block_table is given, expected None")
-    left, right = bounds_of(caller, window_size)
-    philox = draw_seeds(q) if checked_dropout(caller, dropout_p) else None
-    out, lse = varlen(
-        q,
-        k,
-        v,
-        cu_seqlens_q,
-        cu_seqlens_k,
-        None,
-        None,
-        philox,
-        max_seqlen_q,
-        max_seqlen_k,
-        _ops.default_scale(q) if softmax_scale is None else checked_scale(caller, softmax_scale),
-        left,
-        0 if causal else right,
-        False,
-        dropout_p,
-        deterministic,
-        caller,
-    )
+    try:
+        left, right = bounds_of(caller, window_size)
+        philox = draw_seeds(q) if checked_dropout(caller, dropout_p) else None
+        out, lse = varlen(
+            q,
+            k,
+            v,
+            cu_seqlens_q,
+            cu_seqlens_k,
+            None,
+            None,
+            philox,
+            max_seqlen_q,
+            max_seqlen_k,
+            _ops.default_scale(q)
+            if softmax_scale is None
+            else checked_scale(caller, "softmax_scale", softmax_scale, q),
+            left,
+            0 if causal else right,
+            False,
+            dropout_p,
+            deterministic,
+            caller,
+        )
+    except Exception:
+        named = {"q": q, "k": k, "v": v}
+        tables = {"cu_seqlens_q": cu_seqlens_q, "cu_seqlens_k": cu_seqlens_k}
+        limits = {"max_seqlen_q": max_seqlen_q, "max_seqlen_k": max_seqlen_k}
+        explain(caller, {**named, **tables}, {}, limits)
+        raise
     if not return_attn_probs:
         return out
     return out, lse if lse.dtype == torch.float32 else lse.float(), None
@@ -157,32 +173,50 @@ def varlen_attn(
         raise not_supported(caller, "block_table is given, expected None")
     if cu_seq_k is None:
         raise rd.InvalidValueError(f"[{caller}] cu_seq_k is None, expected int32 or int64")
-    heads, heads_k = query.shape[1], key.shape[1]
-    if not enable_gqa and heads != heads_k:
+    try:
+        with_lse = return_aux is not None and return_aux.lse
+    except AttributeError as error:
         raise rd.InvalidValueError(
-            f"[{caller}] key has {heads_k} heads, query has {heads}, expected as many without "
-            "enable_gqa=True"
+            f"[{caller}] return_aux is {return_aux!r}, expected None or an object with lse, as "
+            "torch's AuxRequest(lse=True)"
+        ) from error
+    try:
+        heads, heads_k = query.shape[1], key.shape[1]
+        if not enable_gqa and heads != heads_k:
+            raise rd.InvalidValueError(
+                f"[{caller}] key has {heads_k} heads, query has {heads}, expected as many without "
+                "enable_gqa=True"
+            )
+        left, right = bounds_of(caller, window_size)
+        out, lse = varlen(
+            query,
+            key,
+            value,
+            cu_seq_q,
+            cu_seq_k,
+            None,
+            seqused_k,
+            None,
+            max_q,
+            block_limit(max_k, seqused_k, key),
+            _ops.default_scale(query)
+            if scale is None
+            else checked_scale(caller, "scale", scale, query),
+            left,
+            right,
+            False,
+            0.0,
+            False,
+            caller,
         )
-    left, right = bounds_of(caller, window_size)
-    out, lse = varlen(
-        query,
-        key,
-        value,
-        cu_seq_q,
-        cu_seq_k,
-        None,
-        seqused_k,
-        None,
-        max_q,
-        block_limit(max_k, seqused_k, key),
-        _ops.default_scale(query) if scale is None else checked_scale(caller, scale),
-        left,
-        right,
-        False,
-        0.0,
-        False,
-        caller,
-    )
-    if return_aux is None or not return_aux.lse:
+    except Exception as error:
+        named = {"query": query, "key": key, "value": value}
+        tables = {"cu_seq_q": cu_seq_q, "cu_seq_k": cu_seq_k}
+        limits = {"max_q": max_q, "max_k": max_k}
+        explain(caller, {**named, **tables}, {"seqused_k": seqused_k}, limits)
+        if isinstance(error, IndexError):
+            _statements.check_data(caller, query, key, value)
+        raise
+    if not with_lse:
         return out
     return out, lse if lse.dtype == torch.float32 else lse.float()
