@@ -21,11 +21,17 @@ from transformers import (
     BertModel,
     Gemma2Config,
     Gemma2ForCausalLM,
+    Gemma3ForCausalLM,
+    Gemma3TextConfig,
     LlamaConfig,
     LlamaForCausalLM,
     MistralConfig,
     MistralForCausalLM,
+    SplinterConfig,
+    SplinterModel,
+    StaticCache,
 )
+from transformers.masking_utils import create_causal_mask
 
 SIZES = {
     "vocab_size": 61,
@@ -179,7 +185,82 @@ def test_generation_with_left_padding_and_a_cache(cache):
     assert torch.equal(*ids) and ids[0].shape == (3, 15)
 
 
-def test_an_encoder_and_a_decoder_that_looks_at_it():
+@pytest.mark.parametrize("length", [7, 4])
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_static_cache_filled_in_steps(length, masked):
+    for models in (llamas(), llamas_with_windows()):
+        found = []
+        for model in models:
+            ids, cache = tokens(2, length + 5), StaticCache(config=model.config, max_cache_len=32)
+            logits = []
+            for begin, end in ((0, length), (length, length + 1), (length + 1, length + 5)):
+                mask = torch.ones(2, end) if masked else None
+                batch = {"attention_mask": mask, "cache": cache}
+                logits.append(model(ids[:, begin:end], **batch).logits)
+            found.append(torch.cat(logits, dim=1))
+        assert_close(found[1], found[0])
+        assert_close(found[1], models[1](ids, use_cache=False).logits)
+
+
+def llamas_with_windows():
+    """A model with layers of both kinds, whose windows a static cache holds in turn."""
+    options = {"num_key_value_heads": 2, "head_dim": 8, "sliding_window": 6}
+    kinds = ["sliding_attention", "full_attention"]
+    return pair(Gemma3ForCausalLM, Gemma3TextConfig, layer_types=kinds, **options)
+
+
+@pytest.mark.parametrize("side", [None, "left"])
+@pytest.mark.parametrize("made", ["llama", "mistral", "gemma"])
+def test_generation_with_a_static_cache(made, side):
+    models = {
+        "llama": llamas,
+        "mistral": lambda: pair(
+            MistralForCausalLM, MistralConfig, num_key_value_heads=2, sliding_window=11
+        ),
+        "gemma": llamas_with_windows,
+    }[made]()
+    mask = torch.ones(3, 9) if side is None else padding(side)
+    options = {"max_new_tokens": 6, "do_sample": False, "pad_token_id": 0, "eos_token_id": None}
+    found = []
+    for model, cache in ((models[0], None), (models[1], "static")):
+        output = model.generate(
+            tokens(3, 9),
+            attention_mask=mask,
+            cache_implementation=cache,
+            return_dict_in_generate=True,
+            output_logits=True,
+            **options,
+        )
+        found.append(torch.stack(output.logits))
+    assert_close(found[1], found[0])
+
+
+def test_a_static_cache_and_a_mask_as_long_as_it():
+    models, ids = llamas(), tokens(2, 9)
+    found = []
+    for model in models:
+        cache = StaticCache(config=model.config, max_cache_len=16)
+        mask = torch.ones(2, 16)
+        mask[1, :3] = 0
+        logits = []
+        for begin, end in ((0, 5), (5, 6), (6, 9)):
+            batch = {"attention_mask": mask, "cache": cache}
+            logits.append(model(ids[:, begin:end], **batch).logits)
+        found.append(torch.cat(logits, dim=1)[mask[:, :9].bool()])
+    assert_close(found[1], found[0])
+    cache = StaticCache(config=models[1].config, max_cache_len=16)
+    with pytest.raises(rd.InvalidValueError, match="attention_mask has 4 columns, expected 5"):
+        models[1](ids[:, :5], attention_mask=torch.ones(2, 4), cache=cache)
+    models[1](ids[:, :5], cache=cache)
+    with pytest.raises(rd.InvalidValueError, match="attention_mask has 5 columns, expected those"):
+        models[1](ids[:, 5:], attention_mask=torch.ones(2, 5), cache=cache)
+    with pytest.raises(rd.InvalidValueError, match="17 columns, expected at most 16"):
+        models[1](ids[:, 5:], attention_mask=torch.ones(2, 17), cache=cache)
+
+
+@pytest.mark.parametrize("rows", [4, 9])
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_an_encoder_and_a_decoder_that_looks_at_it(rows, side):
     made = []
     for name in ("eager", "raggeddnn"):
         torch.manual_seed(1)
@@ -196,10 +277,105 @@ def test_an_encoder_and_a_decoder_that_looks_at_it():
             attn_implementation=name,
         )
         made.append(BartModel(config).eval())
-    mask = padding("right")
-    batch = {"input_ids": tokens(3, 9), "attention_mask": mask, "decoder_input_ids": tokens(3, 4)}
+    mask, ids = padding(side), tokens(3, rows)
+    batch = {"input_ids": tokens(3, 9), "attention_mask": mask, "decoder_input_ids": ids}
+    pads = watch_pads(made[1], lambda m: [x.self_attn.out_proj for x in m.encoder.layers], mask)
     outputs = [m(**batch) for m in made]
     assert_close(outputs[1].last_hidden_state, outputs[0].last_hidden_state)
+    assert len(pads) == 1 and not pads[0].any()
+
+
+def test_a_bert_decoder_looks_at_as_many_tokens_as_it_has():
+    models = pair(BertModel, BertConfig, is_decoder=True, add_cross_attention=True)
+    states = torch.randn(3, 9, 32, generator=torch.Generator().manual_seed(0))
+    batch = {
+        "input_ids": tokens(3, 9),
+        "encoder_hidden_states": states,
+        "encoder_attention_mask": padding("right"),
+    }
+    outputs = [m.eval()(**batch).last_hidden_state for m in models]
+    assert_close(outputs[1], outputs[0])
+
+
+def test_what_is_known_of_the_module_tells_the_rows():
+    q = torch.randn(3, 2, 9, 8, generator=torch.Generator().manual_seed(0))
+    mask = padding("right")
+    seen = mask[:, None, None].bool()
+    expected = F.scaled_dot_product_attention(q, q, q, attn_mask=seen).transpose(1, 2)
+
+    def run(**attributes):
+        module = SimpleNamespace(**attributes)
+        return _transformers.attention_forward(module, q, q, q, mask)[0]
+
+    for attributes in ({}, {"is_decoder": True}, {"is_decoder": False, "is_cross_attention": True}):
+        assert_close(run(is_causal=False, **attributes), expected)
+    # It is a cross-attention even where the class calls all of itself causal.
+    assert_close(run(is_causal=True, is_cross_attention=True), expected)
+    own = run(is_causal=False, is_decoder=False)
+    assert_close(own[mask.bool()], expected[mask.bool()])
+    assert not own[mask == 0].any()
+
+
+def test_causality_that_nothing_tells_is_refused():
+    model = pair(SplinterModel, SplinterConfig)[1]
+    message = "SplinterSelfAttention has no attribute is_causal, expected True or False"
+    with pytest.raises(rd.NotSupportedError, match=message):
+        model(input_ids=tokens(2, 9))
+    # An explicit argument tells it, and a prepared mask needs none.
+    x = torch.randn(1, 2, 5, 8)
+    seen = torch.ones(1, 1, 5, 5, dtype=torch.bool)
+    expected = F.scaled_dot_product_attention(x, x, x).transpose(1, 2)
+    for mask, told in ((None, False), (seen, None)):
+        out, _ = _transformers.attention_forward(SimpleNamespace(), x, x, x, mask, is_causal=told)
+        assert_close(out, expected)
+
+
+def test_packed_positions_in_several_batches():
+    models, ids = llamas(), tokens(2, 12)
+    rows = (torch.arange(5), torch.arange(7), torch.arange(3), torch.arange(5), torch.arange(4))
+    positions = torch.stack((torch.cat(rows[:2]), torch.cat(rows[2:])))
+    for at in (positions, positions[:1], positions[0] * 0 + torch.arange(12)[None]):
+        logits = [m(ids, position_ids=at, use_cache=False).logits for m in models]
+        assert_close(logits[1], logits[0])
+    x, module = torch.randn(3, 2, 12, 8), SimpleNamespace(is_causal=True)
+    with pytest.raises(rd.InvalidValueError, match="position_ids has 2 rows, expected 1 or 3"):
+        _transformers.attention_forward(module, x, x, x, None, position_ids=positions)
+    module = SimpleNamespace(is_causal=False, is_decoder=True)
+    with pytest.raises(rd.NotSupportedError, match="position_ids tell packed sequences"):
+        _transformers.attention_forward(module, x, x, x, None, position_ids=positions[:1])
+
+
+def test_masks_of_other_sizes_are_refused():
+    x = torch.randn(2, 2, 12, 8)
+    for causal, columns, expected in (
+        (True, 10, "12 to 12"),
+        (True, 13, "12 to 12"),
+        (False, 13, "12"),
+    ):
+        module = SimpleNamespace(is_causal=causal)
+        message = f"attention_mask has {columns} columns, expected {expected} for 12 rows"
+        with pytest.raises(rd.InvalidValueError, match=message):
+            _transformers.attention_forward(module, x, x, x, torch.ones(2, columns))
+    with pytest.raises(rd.InvalidValueError, match="attention_mask has 1 batches, expected 2"):
+        _transformers.attention_forward(module, x, x, x, torch.ones(1, 12))
+    model = llamas()[1]
+    with pytest.raises(rd.InvalidValueError, match="attention_mask has 7 columns, expected 9"):
+        model(tokens(3, 9), attention_mask=torch.ones(3, 7))
+
+
+def test_cumulative_lengths_are_given_all_or_not_at_all():
+    model, cu = llamas()[1], cumulative((4, 5))
+    every = {"cu_seq_lens_q": cu, "cu_seq_lens_k": cu, "max_length_q": 5, "max_length_k": 5}
+    for left_out in every:
+        given = {name: x for name, x in every.items() if name != left_out}
+        message = f"got {', '.join(given)}, expected all of {', '.join(every)} or none"
+        with pytest.raises(rd.InvalidValueError, match=message):
+            model(tokens(1, 9), use_cache=False, **given)
+    mask = torch.ones(1, 9)
+    mask[0, 0] = 0
+    for given in (mask, torch.zeros(1, 1, 9, 9)):
+        with pytest.raises(rd.InvalidValueError, match="attention_mask and cu_seq_lens_q"):
+            model(tokens(1, 9), attention_mask=given, use_cache=False, **every)
 
 
 def test_dropout_is_reproduced_by_the_seed():
@@ -259,6 +435,18 @@ def test_what_cannot_be_read_is_refused_by_name():
         )
     with pytest.raises(rd.NotSupportedError, match="a mask function of its own"):
         _transformers._mask(**arguments, use_vmap=True)
+    model_config = llamas()[1].config
+    blocks = torch.tensor([[-1, 0, 0, -1, -1]])
+    for positions in (None, torch.tensor([[0, 1, 2, 0, 1]])):
+        with pytest.raises(rd.NotSupportedError, match="block_sequence_ids is given"):
+            create_causal_mask(
+                model_config,
+                torch.zeros(1, 5, 8),
+                None,
+                None,
+                position_ids=positions,
+                block_sequence_ids=blocks,
+            )
     whole = _transformers._mask(**arguments, mask_function=lambda b, h, q, k: k <= q)
     assert whole is None
 
@@ -302,3 +490,22 @@ def test_a_model_is_compiled_with_cumulative_lengths():
             "max_length_k": longest,
         }
         assert_close(compiled(**batch).logits, model(**batch).logits)
+
+
+def test_a_step_with_a_static_cache_is_compiled_whole():
+    """Nothing in it makes the host read a tensor."""
+    model, ids = llamas(num_hidden_layers=1)[1], tokens(2, 9)
+    torch._dynamo.reset()
+    compiled = torch.compile(copy.deepcopy(model), fullgraph=True, backend="aot_eager")
+    for masked in (False, True):
+        cache = StaticCache(config=model.config, max_cache_len=16)
+        mask = torch.ones(2, 16)
+        mask[1, :2] = 0
+        mask = mask if masked else None
+        with torch.no_grad():
+            logits = [model(ids[:, :5], attention_mask=mask, cache=cache).logits]
+            for at in range(5, 9):
+                batch = {"attention_mask": mask, "cache": cache}
+                logits.append(compiled(ids[:, at : at + 1], **batch).logits)
+            whole = model(ids, attention_mask=mask[:, :9] if masked else None, use_cache=False)
+        assert_close(torch.cat(logits, dim=1)[:, 2:], whole.logits[:, 2:])
