@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from raggeddnn.torch import _transformers
 from torch_calls import cumulative
+from torch_models import LENGTHS, SIZES, assert_close, llamas, padding, pair, tokens
 from transformers import (
     BartConfig,
     BartModel,
@@ -21,62 +22,17 @@ from transformers import (
     BertModel,
     Gemma2Config,
     Gemma2ForCausalLM,
-    Gemma3ForCausalLM,
-    Gemma3TextConfig,
-    LlamaConfig,
-    LlamaForCausalLM,
     MistralConfig,
     MistralForCausalLM,
     SplinterConfig,
     SplinterModel,
-    StaticCache,
 )
 from transformers.masking_utils import create_causal_mask
-
-SIZES = {
-    "vocab_size": 61,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "max_position_embeddings": 64,
-}
-LENGTHS = (9, 5, 7)
 
 
 @pytest.fixture(autouse=True)
 def _registered():
     rt.register_transformers_attention()
-
-
-def pair(model, config, **options):
-    """The same random model with eager attention and with ours."""
-    made = []
-    for name in ("eager", "raggeddnn"):
-        torch.manual_seed(1)
-        made.append(model(config(**{**SIZES, **options}, attn_implementation=name)))
-    return made
-
-
-def llamas(**options):
-    return pair(LlamaForCausalLM, LlamaConfig, num_key_value_heads=2, **options)
-
-
-def tokens(*shape):
-    return torch.randint(0, 61, shape, generator=torch.Generator().manual_seed(3))
-
-
-def padding(side):
-    """(B, S) of 0 and 1: sequences of LENGTHS, padded on one side or in turns."""
-    mask = torch.zeros(3, 9, dtype=torch.long)
-    for b, n in enumerate(LENGTHS):
-        is_left = side == "left" or (side == "mixed" and b % 2)
-        mask[b, 9 - n if is_left else 0 : 9 if is_left else n] = 1
-    return mask
-
-
-def assert_close(x, y, scale=1e-5):
-    assert torch.allclose(x, y, rtol=1e-4, atol=scale)
 
 
 def train(models, batch, loss_of):
@@ -173,89 +129,6 @@ def test_sliding_windows(side):
     packed = {"input_ids": tokens(1, 21), "position_ids": positions, "use_cache": False}
     logits = [m(**packed).logits for m in models]
     assert_close(logits[1], logits[0])
-
-
-@pytest.mark.parametrize("cache", [None, "static"])
-def test_generation_with_left_padding_and_a_cache(cache):
-    models, mask = llamas(), padding("left")
-    for model in models:
-        model.generation_config.pad_token_id = 0
-    options = {"max_new_tokens": 6, "do_sample": False, "cache_implementation": cache}
-    ids = [m.generate(tokens(3, 9), attention_mask=mask, **options) for m in models]
-    assert torch.equal(*ids) and ids[0].shape == (3, 15)
-
-
-@pytest.mark.parametrize("length", [7, 4])
-@pytest.mark.parametrize("masked", [False, True])
-def test_a_static_cache_filled_in_steps(length, masked):
-    for models in (llamas(), llamas_with_windows()):
-        found = []
-        for model in models:
-            ids, cache = tokens(2, length + 5), StaticCache(config=model.config, max_cache_len=32)
-            logits = []
-            for begin, end in ((0, length), (length, length + 1), (length + 1, length + 5)):
-                mask = torch.ones(2, end) if masked else None
-                batch = {"attention_mask": mask, "cache": cache}
-                logits.append(model(ids[:, begin:end], **batch).logits)
-            found.append(torch.cat(logits, dim=1))
-        assert_close(found[1], found[0])
-        assert_close(found[1], models[1](ids, use_cache=False).logits)
-
-
-def llamas_with_windows():
-    """A model with layers of both kinds, whose windows a static cache holds in turn."""
-    options = {"num_key_value_heads": 2, "head_dim": 8, "sliding_window": 6}
-    kinds = ["sliding_attention", "full_attention"]
-    return pair(Gemma3ForCausalLM, Gemma3TextConfig, layer_types=kinds, **options)
-
-
-@pytest.mark.parametrize("side", [None, "left"])
-@pytest.mark.parametrize("made", ["llama", "mistral", "gemma"])
-def test_generation_with_a_static_cache(made, side):
-    models = {
-        "llama": llamas,
-        "mistral": lambda: pair(
-            MistralForCausalLM, MistralConfig, num_key_value_heads=2, sliding_window=11
-        ),
-        "gemma": llamas_with_windows,
-    }[made]()
-    mask = torch.ones(3, 9) if side is None else padding(side)
-    options = {"max_new_tokens": 6, "do_sample": False, "pad_token_id": 0, "eos_token_id": None}
-    found = []
-    for model, cache in ((models[0], None), (models[1], "static")):
-        output = model.generate(
-            tokens(3, 9),
-            attention_mask=mask,
-            cache_implementation=cache,
-            return_dict_in_generate=True,
-            output_logits=True,
-            **options,
-        )
-        found.append(torch.stack(output.logits))
-    assert_close(found[1], found[0])
-
-
-def test_a_static_cache_and_a_mask_as_long_as_it():
-    models, ids = llamas(), tokens(2, 9)
-    found = []
-    for model in models:
-        cache = StaticCache(config=model.config, max_cache_len=16)
-        mask = torch.ones(2, 16)
-        mask[1, :3] = 0
-        logits = []
-        for begin, end in ((0, 5), (5, 6), (6, 9)):
-            batch = {"attention_mask": mask, "cache": cache}
-            logits.append(model(ids[:, begin:end], **batch).logits)
-        found.append(torch.cat(logits, dim=1)[mask[:, :9].bool()])
-    assert_close(found[1], found[0])
-    cache = StaticCache(config=models[1].config, max_cache_len=16)
-    with pytest.raises(rd.InvalidValueError, match="attention_mask has 4 columns, expected 5"):
-        models[1](ids[:, :5], attention_mask=torch.ones(2, 4), cache=cache)
-    models[1](ids[:, :5], cache=cache)
-    with pytest.raises(rd.InvalidValueError, match="attention_mask has 5 columns, expected those"):
-        models[1](ids[:, 5:], attention_mask=torch.ones(2, 5), cache=cache)
-    with pytest.raises(rd.InvalidValueError, match="17 columns, expected at most 16"):
-        models[1](ids[:, 5:], attention_mask=torch.ones(2, 17), cache=cache)
 
 
 @pytest.mark.parametrize("rows", [4, 9])
@@ -490,22 +363,3 @@ def test_a_model_is_compiled_with_cumulative_lengths():
             "max_length_k": longest,
         }
         assert_close(compiled(**batch).logits, model(**batch).logits)
-
-
-def test_a_step_with_a_static_cache_is_compiled_whole():
-    """Nothing in it makes the host read a tensor."""
-    model, ids = llamas(num_hidden_layers=1)[1], tokens(2, 9)
-    torch._dynamo.reset()
-    compiled = torch.compile(copy.deepcopy(model), fullgraph=True, backend="aot_eager")
-    for masked in (False, True):
-        cache = StaticCache(config=model.config, max_cache_len=16)
-        mask = torch.ones(2, 16)
-        mask[1, :2] = 0
-        mask = mask if masked else None
-        with torch.no_grad():
-            logits = [model(ids[:, :5], attention_mask=mask, cache=cache).logits]
-            for at in range(5, 9):
-                batch = {"attention_mask": mask, "cache": cache}
-                logits.append(compiled(ids[:, at : at + 1], **batch).logits)
-            whole = model(ids, attention_mask=mask[:, :9] if masked else None, use_cache=False)
-        assert_close(torch.cat(logits, dim=1)[:, 2:], whole.logits[:, 2:])
