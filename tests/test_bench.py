@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 import raggeddnn as rd
 from raggeddnn.bench import PRESETS, BenchOptions, Preset, Workload, preset_named, run_bench
-from raggeddnn.bench.checking import sequences_to_check
+from raggeddnn.bench.checking import Checker, sequences_to_check
 from raggeddnn.bench.device import HostClock, last_level_cache
 from raggeddnn.bench.layouts import LAYOUTS, make_layout
 from raggeddnn.bench.lengths import DISTRIBUTIONS, docstring_lengths, draw_lengths
 from raggeddnn.bench.ours import REFERENCE_WORK, EngineContender, host_engines, our_contenders
+from raggeddnn.bench.ours_torch import torch_contenders
 from raggeddnn.bench.peers import PEERS
 from raggeddnn.bench.runner import measure
 from raggeddnn.bench.work import Batch, UnavailableError
@@ -276,6 +277,17 @@ def test_speed_ups_compare_with_the_padded_layout_of_the_same_engine():
     assert results[0].quartiles == (1.0, 1.0)
 
 
+def test_speed_ups_compare_with_pytorch_where_the_padded_layout_was_refused():
+    log = []
+    fakes = [
+        Fake("ragged", log, 1.0, engine="e"),
+        Fake("padded", log, -1.0, engine="e"),
+        Fake("SDPA padded", log, 3.0, engine="torch"),
+    ]
+    results, _ = fake_run(fakes, log, repeats=3)
+    assert [r.speedup for r in results] == [3.0, None, 1.0]
+
+
 def test_a_few_sequences_are_checked_unasked():
     lens = tuple(range(1, 31))
     work = Workload(TINY, "fixed", lens)
@@ -316,6 +328,33 @@ def test_on_a_gpu_our_engines_say_what_they_work_on():
     with pytest.raises(UnavailableError, match="no engine works on cuda memory; there are RAGGED"):
         absent.prepare(Batch(tiny()))
     assert absent.stored_padding(tiny()) == 0 and absent.is_ours
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("pass_name", PASSES)
+def test_our_calls_with_torch_tensors_run_and_are_checked(pass_name, causal):
+    """As they do in a GPU's memory."""
+    pytest.importorskip("torch")
+    batch = Batch(tiny(pass_name, "bfloat16" if causal else "float32", causal))
+    contenders = torch_contenders("any", "cpu")
+    assert [x.layout for x in contenders] == list(LAYOUTS)
+    for contender in contenders:
+        job = contender.prepare(batch)
+        job.run()
+        checker = Checker(batch, [0, 1, 2, 3])
+        checker.check(job.results(), contender.layout)
+        assert checker.count == 4 and job.memory > 0 and contender.is_ours
+        is_padded = contender.layout.startswith("padded")
+        assert (contender.stored_padding(batch.work) > 0) == is_padded
+
+
+def test_on_a_gpu_our_engine_is_called_with_torch_tensors(monkeypatch):
+    class Engine:
+        name, device, available = "A_GPU_ENGINE", "cuda", True
+
+    monkeypatch.setattr("raggeddnn.engines", lambda: [Engine])
+    found = our_contenders(None, "cuda")
+    assert [(x.engine, x.device) for x in found] == [("A_GPU_ENGINE", "cuda")] * len(LAYOUTS)
 
 
 def test_a_missing_gpu_is_named():

@@ -15,11 +15,15 @@ from ..testing.gradients import GRADIENTS
 from ..testing.graphs import SdpaGraph, sdpa_graph
 from ..testing.graphs_backward import SdpaBackwardGraph, sdpa_backward_graph
 from ..testing.oracle import Array
+from .device import CPU
 from .layouts import LAYOUTS, PADDED, PADDED_LENGTHS, Layout, make_layout
+from .ours_torch import torch_contenders
+from .peers import Peer
 from .work import BACKWARD, FORWARD, Batch, UnavailableError, Workload
 
 # More work than this, in floating-point operations, is not given to the reference engine unasked.
 REFERENCE_WORK = 40e9
+GPU_MEMORY = ("cuda", "hip")  # PyTorch calls both cuda
 
 Pack = dict[rd.TensorAttributes, Any]
 
@@ -209,10 +213,15 @@ class NoEngine:
         raise UnavailableError(f"no engine works on {self.device} memory; there are {others}")
 
 
-def our_contenders(engine: str | None, device: str) -> list[EngineContender | NoEngine]:
-    """Every layout on ``engine``, or on all that take host memory."""
-    if device != "cpu":
-        return [NoEngine(device)]
+def our_contenders(engine: str | None, device: str) -> list[EngineContender | NoEngine | Peer]:
+    """Every layout on ``engine``, or on all that take host memory; on a GPU, on what the library
+    chooses there.
+    """
+    if device != CPU:
+        there = [e.name for e in rd.engines() if e.available and e.device in GPU_MEMORY]
+        if not there:
+            return [NoEngine(device)]
+        return [*torch_contenders(there[0] if len(there) == 1 else "raggeddnn", device)]
     names = host_engines() if engine is None else [engine]
     return [
         EngineContender(name, layout, asked=engine is not None)

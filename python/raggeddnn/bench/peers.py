@@ -1,4 +1,5 @@
-"""The peers: PyTorch's attention and flash-attn, each in the form that suits a ragged batch best.
+"""What is called with PyTorch's tensors: the peers, PyTorch's attention and flash-attn, each in the
+form that suits a ragged batch best.
 
 What a form prepares once is not timed: padded copies, masks, cumulative lengths. Its results are
 left as the form gives them (the loop's outputs are not joined), which favours the peer.
@@ -91,6 +92,13 @@ class Tensors:
         rows = [x[b, :, :n].transpose(0, 1) for b, n in enumerate(self.lens)]
         return self.torch.cat(rows)
 
+    def padding_mask(self) -> Any:
+        """An additive mask [B,1,1,S] that hides padding."""
+        hidden = np.arange(self.work.s_max)[None, :] >= np.asarray(self.lens)[:, None]
+        mask = self.torch.zeros(hidden.shape, dtype=self.q.dtype)
+        mask[self.torch.from_numpy(hidden)] = -np.inf
+        return mask.to(self.device)[:, None, None, :].contiguous()
+
     def attention(self, q: Any, k: Any, v: Any, mask: Any = None) -> Any:
         """PyTorch's function on [B,H,S,D]; causal by the workload unless a mask says so."""
         return self.torch.nn.functional.scaled_dot_product_attention(
@@ -116,12 +124,7 @@ def padded_sdpa(t: Tensors) -> Form:
     an additive mask [B,1,1,S], the form that is not converted at each call.
     """
     inputs = (t.padded(t.q), t.padded(t.k), t.padded(t.v))
-    mask = None
-    if not t.work.causal:
-        hidden = np.arange(t.work.s_max)[None, :] >= np.asarray(t.lens)[:, None]
-        mask = t.torch.zeros(hidden.shape, dtype=t.q.dtype)
-        mask[t.torch.from_numpy(hidden)] = -np.inf
-        mask = mask.to(t.device)[:, None, None, :].contiguous()
+    mask = None if t.work.causal else t.padding_mask()
     return Form(
         inputs,
         lambda: [t.attention(*inputs, mask)],
@@ -145,12 +148,12 @@ def cudnn_sdpa(t: Tensors) -> Form:
     return form
 
 
-def looped_sdpa(t: Tensors) -> Form:
+def looped(t: Tensors, attend: Callable[..., Any]) -> Form:
     """One call per sequence over ``q.split(lens)``: slicing makes the backward pass slower."""
 
     def forward() -> list[Any]:
         parts = zip(t.q.split(t.lens), t.k.split(t.lens), t.v.split(t.lens), strict=True)
-        return [t.attention(*(x.transpose(0, 1)[None] for x in part)) for part in parts]
+        return [attend(*(x.transpose(0, 1)[None] for x in part)) for part in parts]
 
     def rows(found: list[Any]) -> Any:
         if found[0].dim() == 3:  # a gradient
@@ -159,6 +162,10 @@ def looped_sdpa(t: Tensors) -> Form:
 
     grads = [x.transpose(0, 1)[None] for x in t.do.split(t.lens)]
     return Form((t.q, t.k, t.v), forward, grads, rows)
+
+
+def looped_sdpa(t: Tensors) -> Form:
+    return looped(t, t.attention)
 
 
 def nested_sdpa(t: Tensors) -> Form:
@@ -276,17 +283,18 @@ class PeerJob:
 
 @dataclass(frozen=True)
 class Peer:
-    """One peer's form on a device. ``only`` names the device it exists for, if it is just one."""
+    """One form on a device. ``only`` names the device it exists for, if it is just one."""
 
     engine: str
     layout: str
     form: Callable[[Tensors], Form]
     device: str = CPU
     only: str | None = None
+    is_padded: bool = False
     is_ours: bool = False
 
     def stored_padding(self, work: Workload) -> float:
-        return work.padding_share if self.form in (padded_sdpa, cudnn_sdpa) else 0.0
+        return work.padding_share if self.is_padded else 0.0
 
     def prepare(self, batch: Batch) -> PeerJob:
         if optional_module("torch") is None:
@@ -303,15 +311,16 @@ class Peer:
         except Exception as error:
             if isinstance(error, UnavailableError):
                 raise
-            first = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise UnavailableError(f"refused: {first[:160]}") from error
+            lines = (str(error).strip() or type(error).__name__).splitlines()
+            reason = " ".join(line.strip() for line in lines) if self.is_ours else lines[0]
+            raise UnavailableError(f"refused: {reason[: 400 if self.is_ours else 160]}") from error
 
 
 PEERS: tuple[Peer, ...] = (
-    Peer("torch", PADDED_LAYOUT, padded_sdpa),
+    Peer("torch", PADDED_LAYOUT, padded_sdpa, is_padded=True),
     Peer("torch", "SDPA loop over split", looped_sdpa),
     Peer("torch", "SDPA nested, jagged", nested_sdpa),
-    Peer("torch", "SDPA padded, cuDNN", cudnn_sdpa, only=CUDA),
+    Peer("torch", "SDPA padded, cuDNN", cudnn_sdpa, only=CUDA, is_padded=True),
     Peer("torch", "varlen_attn", varlen, only=CUDA),
     Peer("flash-attn", "varlen", flash_attn, only=CUDA),
 )

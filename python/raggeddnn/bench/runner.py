@@ -239,7 +239,7 @@ def _check(batch: Batch, entries: Sequence[_Entry], check_all: bool) -> None:
 
 def _compare(results: Sequence[Measurement]) -> None:
     """Fill in the ratios, all within one workload of one run. A wrong peer is not the fastest."""
-    padded = {r.engine: r.median for r in results if r.is_base}
+    padded = {r.engine: r.median for r in results if r.is_base and r.median}
     right = [r for r in results if r.median and not r.note]
     fastest = min((r.median for r in right if r.median), default=None)
     for result in results:
