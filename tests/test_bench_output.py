@@ -170,6 +170,12 @@ def test_missing_packages_are_named_before_measuring(capsys, monkeypatch, tmp_pa
             assert status == 2 and (module in err or module.replace("t", "T", 1) in err)
 
 
+def test_no_engine_is_chosen_on_a_gpu(capsys, monkeypatch):
+    monkeypatch.setattr("raggeddnn.bench.command.clock_for", lambda _: None)
+    status, _, err = run(capsys, *TINY, "--device", "cuda", "--engine", "reference")
+    assert status == 2 and "--engine reference: on cuda memory the library chooses it" in err
+
+
 def test_bench_lists_presets(capsys):
     status, out, _ = run(capsys, "bench", "--list-presets")
     assert status == 0 and all(preset.name in out for preset in PRESETS)

@@ -47,7 +47,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
     _add_workloads(parser.add_argument_group("what to measure (all combinations of the lists)"))
     who = parser.add_argument_group("contenders")
-    who.add_argument("--engine", metavar="NAME", help="one engine of ours instead of all")
+    who.add_argument(
+        "--engine",
+        metavar="NAME",
+        help="one engine of ours instead of all (not with --device cuda)",
+    )
     who.add_argument(
         "--peers",
         action=argparse.BooleanOptionalAction,
@@ -134,7 +138,9 @@ def _options(args: argparse.Namespace) -> BenchOptions:
         clock_for(args.device)
         if args.engine is not None:
             if args.device != CPU:
-                raise ValueError(f"--engine {args.engine}: no engine works on {args.device} memory")
+                raise ValueError(
+                    f"--engine {args.engine}: on {args.device} memory the library chooses it"
+                )
             check_engine(args.engine)
         if args.plot:
             files["--plot"] = check_plot(args.plot)
