@@ -260,6 +260,8 @@ def refuse_transforms(*tensors: Tensor) -> None:
     if _is_compiling():
         return
     level = _interpreter()
+    if level is None and _forward_mode._current_level < 0:
+        return
     kinds = torch._C._functorch.TransformType
     is_func = level is not None and level.key() in (kinds.Grad, kinds.Jvp)
     is_dual = _forward_mode._current_level >= 0 and any(
