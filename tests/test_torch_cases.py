@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 import raggeddnn.torch as rt
 import torch
-from raggeddnn.testing import CASES, Case, Side, make_problem
+from raggeddnn.testing import CASES, Case, make_problem
 from raggeddnn.testing.checks import assert_same_bits
 from raggeddnn.testing.gradients import GRADIENTS, backward_case, make_backward
+from raggeddnn.testing.reported import longer, pads_between, reported, spoilt_sequence
 from torch_calls import (
     check_results,
     is_dense,
@@ -48,7 +49,7 @@ def test_case(case):
 @pytest.mark.parametrize("layout", ["packed", "slack", "padded"])
 @pytest.mark.parametrize("lens_q", [(0, 5, 33, 7, 0), (0, 1, 0, 1, 0)])
 def test_t01_sequences_without_queries_or_keys(layout, lens_q):
-    case = Case("t01", lens_q, (4, 0, 20, 7, 0), heads=(4, 2, 2), d=40, layout=layout)
+    case = replace(reported("t01"), lens_q=lens_q, layout=layout)
     back, got = run_and_check(case)
     at_q, _ = back.forward.rows_of(1)
     assert not got.gradients["dq"][at_q].any() and not got.o[at_q].any()
@@ -57,8 +58,7 @@ def test_t01_sequences_without_queries_or_keys(layout, lens_q):
 
 
 def test_t02_rows_above_the_bottom_right_diagonal():
-    case = Case("t02", (40, 9), (7, 9), heads=(4, 4, 4), d=64, **BOTTOM_RIGHT)
-    _, got = run_and_check(case)
+    _, got = run_and_check(reported("t02"))
     assert not got.o[:33].any() and np.isneginf(got.lse[:, :33]).all()
     assert not got.gradients["dq"][:33].any()
     assert all(np.isfinite(x).all() for x in got.gradients.values())
@@ -68,22 +68,10 @@ def test_t03_both_directions_in_one_batch():
     run_and_check(Case("t03", (5, 37, 2), (37, 5, 2), heads=(2, 2, 2), d=64, **BOTTOM_RIGHT))
 
 
-def longer(problem, rows, poison):
-    """The problem in buffers of ``rows`` rows, what follows the last sequence being poison."""
-    for name in ("q", "k", "v"):
-        x = getattr(problem, name)
-        rest = np.full((rows - x.shape[0], *x.shape[1:]), poison, x.dtype)
-        setattr(problem, name, np.concatenate([x, rest]))
-    problem.side_q = replace(problem.side_q, rows=rows)
-    problem.side_kv = replace(problem.side_kv, rows=rows)
-    problem.case = replace(problem.case, poison=str(poison))
-    return problem
-
-
 @pytest.mark.parametrize("poison", [np.nan, np.inf])
 @pytest.mark.parametrize("causal", [False, True])
 def test_t04_garbage_past_the_last_sequence(poison, causal):
-    case = Case("t04", (5, 20), (5, 20), d=32, causal=causal, alignment="bottom_right")
+    case = replace(reported("t04"), causal=causal)
     clean = make_backward(case)
     exact = run_varlen(clean)
     back = make_backward(longer(make_problem(case), 64, poison))
@@ -98,11 +86,10 @@ def test_t04_garbage_past_the_last_sequence(poison, causal):
 
 @pytest.mark.parametrize("layout", ["packed", "slack", "padded"])
 def test_t05_one_sequence_is_nan(layout):
-    back = make_backward(Case("t05", (6, 10, 3), (6, 10, 3), heads=(2, 1, 1), d=32, layout=layout))
+    back = make_backward(replace(reported("t05"), layout=layout))
     run = run_varlen if back.case.is_ragged else run_dense
     clean = run(back)
-    middle = back.forward.rows_of(1)[1]
-    back.forward.k[middle], back.forward.v[middle] = np.nan, np.nan
+    spoilt_sequence(back.forward)
     mixed = run(back)
     for batch in (0, 2):
         at_q, at_kv = back.forward.rows_of(batch)
@@ -114,23 +101,12 @@ def test_t05_one_sequence_is_nan(layout):
 
 
 def test_t06_rows_past_the_last_offset_are_zero():
-    back, got = run_and_check(longer(make_problem(Case("t06", (10, 4), (7, 7))), 16, np.nan))
+    back, got = run_and_check(longer(make_problem(reported("t06")), 16, np.nan))
     assert back.forward.side_q.rows == 16 and not got.o[14:].any()
 
 
 def test_t07_pads_between_sequences():
-    case = Case("t07", (3, 2, 4), (3, 2, 4), layout="slack", poison="nan", **BOTTOM_RIGHT)
-    problem = make_problem(case)
-    side = Side((3, 2, 4), (4, 4, 5), (0, 4, 8), 13, 5)
-    for name in ("q", "k", "v"):
-        x = np.full((13, *getattr(problem, name).shape[1:]), np.nan, np.float32)
-        for batch in range(3):
-            x[side.starts[batch] : side.starts[batch] + side.lens[batch]] = getattr(problem, name)[
-                problem.rows_of(batch)[0]
-            ]
-        setattr(problem, name, x)
-    problem.side_q = problem.side_kv = side
-    _, got = run_and_check(problem)
+    _, got = run_and_check(pads_between(make_problem(reported("t07"))))
     assert not got.o[[3, 6, 7, 12]].any()
 
 
