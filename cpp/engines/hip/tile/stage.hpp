@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "element.hpp"
+#include "gpu.hpp"
 
 namespace raggeddnn::hip {
 
@@ -32,5 +33,18 @@ struct RowSource {
         return *reinterpret_cast<const Chunk*>(at(row, column));
     }
 };
+
+// `ROWS` rows of `WIDTH` elements that no wide load can read, by `THREADS` threads, element by
+// element: slow, and out of the way.
+template <class Tile, int ROWS, int WIDTH, int THREADS>
+RAGGEDDNN_COLD void gather_rows(uint16_t* memory, RowSource source) {
+#pragma unroll 1
+    for (int i = thread_index(); i < ROWS * WIDTH; i += THREADS) {
+        const int row = i / WIDTH;
+        const int column = i % WIDTH;
+        memory[Tile::template place<WIDTH>(row, column / 8) + column % 8] =
+            source.element(row, column);
+    }
+}
 
 }  // namespace raggeddnn::hip

@@ -34,7 +34,7 @@ struct RowStage {
     // Starts the next ROWS rows; the memory must be free.
     RAGGEDDNN_DEVICE void begin(uint16_t* memory) {
         if (!source_.is_wide) {
-            gather(memory, source_);
+            gather_rows<Tile, ROWS, WIDTH, THREADS>(memory, source_);
             source_ = source_.from(ROWS);
         } else if constexpr (IS_REGULAR) {
 #pragma unroll
@@ -64,17 +64,6 @@ struct RowStage {
     }
 
 private:
-    // Rows that no wide load can read, element by element: slow, and out of the way.
-    RAGGEDDNN_COLD static void gather(uint16_t* memory, RowSource source) {
-#pragma unroll 1
-        for (int i = thread_index(); i < ROWS * WIDTH; i += THREADS) {
-            const int row = i / WIDTH;
-            const int column = i % WIDTH;
-            memory[Tile::template place<WIDTH>(row, column / 8) + column % 8] =
-                source.element(row, column);
-        }
-    }
-
     RowSource source_;
     const uint16_t* next_ = nullptr;  // this thread's next chunk, with IS_REGULAR
     int left_ = 0;                    // rows from there on that exist

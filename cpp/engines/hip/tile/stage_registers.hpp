@@ -31,7 +31,7 @@ struct RowStage {
     template <int PENDING>
     RAGGEDDNN_DEVICE void finish(uint16_t* memory) {
         if (!source_.is_wide) {
-            gather(memory, source_);
+            gather_rows<Tile, ROWS, WIDTH, THREADS>(memory, source_);
             source_ = source_.from(ROWS);
             return;
         }
@@ -45,17 +45,6 @@ struct RowStage {
     }
 
 private:
-    // Rows that no wide load can read, element by element: slow, and out of the way.
-    RAGGEDDNN_COLD static void gather(uint16_t* memory, RowSource source) {
-#pragma unroll 1
-        for (int i = thread_index(); i < ROWS * WIDTH; i += THREADS) {
-            const int row = i / WIDTH;
-            const int column = i % WIDTH;
-            memory[Tile::template place<WIDTH>(row, column / 8) + column % 8] =
-                source.element(row, column);
-        }
-    }
-
     RowSource source_;
     Chunk held_[PER_THREAD];
 };
