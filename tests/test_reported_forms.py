@@ -17,11 +17,12 @@ from fuzz.samples import content
 from plugins.fakes import REFERENCE, verdicts
 from raggeddnn._core import describe_blob
 from raggeddnn.tensor import Tensor
-from raggeddnn.testing import Case, make_backward, make_problem
+from raggeddnn.testing import make_backward, make_problem
 from raggeddnn.testing.checks import assert_same_bits, run_and_check
 from raggeddnn.testing.gradients import check_sequence_gradients
 from raggeddnn.testing.graphs import sdpa_graph
 from raggeddnn.testing.graphs_backward import run_and_check_backward, sdpa_backward_graph
+from raggeddnn.testing.reported import reported
 
 # ---- T33: serialization ----
 
@@ -305,15 +306,7 @@ def test_t34_a_tensor_freed_straight_after_the_call():
 
 # ---- T35: the graph API from end to end ----
 
-T07 = Case(
-    "t35",
-    (3, 2, 4),
-    (3, 2, 4),
-    layout="slack",
-    poison="nan",
-    causal=True,
-    alignment="bottom_right",
-)
+T07 = replace(reported("t07"), name="t35")
 
 
 @pytest.mark.parametrize("rank", [1, 4])

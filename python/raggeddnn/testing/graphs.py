@@ -15,24 +15,19 @@ import numpy as np
 
 import raggeddnn as rd
 
+from .._plans import data_type_of
 from .cases import DROPOUT_OFFSET, DROPOUT_SEED, Case, Problem, numpy_dtype
 from .oracle import Array
 
-_DATA_TYPES = {
-    "float16": "HALF",
-    "bfloat16": "BFLOAT16",
-    "float32": "FLOAT",
-    "float64": "DOUBLE",
-    "int32": "INT32",
-    "int64": "INT64",
-}
 # Tensors whose rows are those of the keys.
 KEY_SIDE = ("k", "v", "dk", "dv")
 
 
 def graph_dtype(name: str) -> rd.DataType:
     """The graph's data type for NumPy's name of one."""
-    found: rd.DataType = getattr(rd.DataType, _DATA_TYPES[name])
+    found = data_type_of(name)
+    if found is None:
+        raise KeyError(name)
     return found
 
 
