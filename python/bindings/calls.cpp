@@ -79,13 +79,17 @@ struct Fact {
 };
 
 // Tensors that wrap others, and those whose storage was freed, have no memory.
-void check_memory(const Fact& fact) {
+bool lacks_memory(const Fact& fact) {
     const auto end = fact.dims.begin() + static_cast<std::ptrdiff_t>(fact.axes);
-    if (fact.address || std::find(fact.dims.begin(), end, 0) != end) return;
-    invalid("got a ", std::string(py::str(py::type::handle_of(fact.object).attr("__name__"))),
-            " of shape ", std::string(py::str(fact.object.attr("shape"))), " on ",
-            std::string(py::str(fact.object.attr("device"))),
-            " without memory, expected one whose elements can be read");
+    return !fact.address && std::find(fact.dims.begin(), end, 0) == end;
+}
+
+std::string memory_message(const Fact& fact) {
+    return message(" is a ",
+                   std::string(py::str(py::type::handle_of(fact.object).attr("__name__"))),
+                   " of shape ", std::string(py::str(fact.object.attr("shape"))), " on ",
+                   std::string(py::str(fact.object.attr("device"))),
+                   " without memory, expected one whose elements can be read");
 }
 
 // The function of a type, which lives as long as the process; null for a type that has none.
@@ -201,7 +205,7 @@ private:
             refuse(word(which), " has data type ", std::string(py::str(x.object.attr("dtype"))),
                    ", expected int32 or int64");
         }
-        check_memory(x);
+        if (lacks_memory(x)) refuse(word(which), memory_message(x));
         if (x.axes == 1 && (count < 0 ? x.dims[0] > 0 : x.dims[0] == count)) return;
         std::string shape;
         for (size_t axis = 0; axis < x.axes; ++axis) {
@@ -398,7 +402,9 @@ public:
         for (size_t i = 0; i < inputs_.size(); ++i) {
             const Fact& fact = facts.facts()[i];
             if (!inputs_[i] || !fact.is_given) continue;
-            check_memory(fact);
+            if (lacks_memory(fact)) {
+                invalid(plan_->find(*inputs_[i])->label, memory_message(fact));
+            }
             add(pack, *inputs_[i], fact.address);
         }
         for (size_t i = 0; i < outputs_.size(); ++i) {
