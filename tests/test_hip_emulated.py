@@ -1,6 +1,6 @@
 """The GPU engine's kernels, compiled for the host: lanes are fibers, matrix instructions follow the
 vendors' register layouts, waves run in shuffled order. Every named case in half types, forward, on
-the tiles of NVIDIA, CDNA, RDNA 3 and RDNA 4.
+the tiles of NVIDIA, Hopper, CDNA, RDNA 3 and RDNA 4.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from raggeddnn.testing import CASES, make_problem
 from raggeddnn.testing.checks import run_and_check
 from raggeddnn.testing.graphs import sdpa_graph
 
-ARCHITECTURES = ("nvidia", "cdna", "rdna3", "rdna4")
+ARCHITECTURES = ("nvidia", "hopper", "cdna", "rdna3", "rdna4")
 SOURCES = {case.name: case for case in CASES}
 READ = [
     case

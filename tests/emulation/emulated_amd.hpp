@@ -27,7 +27,7 @@ template <class Element, class Layout>
 void multiply(float* c, const uint32_t* a, const uint32_t* b) {
     Lane lane{c, a, b};
     emulation::Block::current().together(
-        [](void* const* lanes) {
+        Layout::WAVE, [](void* const* lanes) {
             float rows[16][16];
             float columns[16][16];
             for (int l = 0; l < Layout::WAVE; ++l) {

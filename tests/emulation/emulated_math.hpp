@@ -20,7 +20,7 @@ T exchange(T x, int mask) {
         T result;
     } lane{x, mask, x};
     emulation::Block::current().together(
-        [](void* const* lanes) {
+        WAVE, [](void* const* lanes) {
             for (int i = 0; i < WAVE; ++i) {
                 auto* own = static_cast<Lane*>(lanes[i]);
                 own->result = static_cast<Lane*>(lanes[(i ^ own->mask) % WAVE])->value;

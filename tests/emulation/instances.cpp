@@ -3,70 +3,87 @@
 #include <memory>
 
 #include "attention/forward.hpp"
+#include "instances/rows.hpp"
 #include "instances/shapes.hpp"
-#include "kernels.hpp"
 #include "wave.hpp"
 
 namespace raggeddnn::hip {
 
 namespace {
 
-#if defined(RAGGEDDNN_EMULATE_NVIDIA)
-using Arch = Nvidia;
+#if defined(RAGGEDDNN_EMULATE_HOPPER)
+using EmulatedArch = Hopper;
+constexpr int LANES_TOGETHER = 128;
+#elif defined(RAGGEDDNN_EMULATE_NVIDIA)
+using EmulatedArch = Nvidia;
+constexpr int LANES_TOGETHER = 32;
 #elif defined(RAGGEDDNN_EMULATE_CDNA)
-using Arch = Cdna;
+using EmulatedArch = Cdna;
+constexpr int LANES_TOGETHER = 64;
 #elif defined(RAGGEDDNN_EMULATE_RDNA3)
-using Arch = Rdna3;
+using EmulatedArch = Rdna3;
+constexpr int LANES_TOGETHER = 32;
 #else
-using Arch = Rdna4;
+using EmulatedArch = Rdna4;
+constexpr int LANES_TOGETHER = 32;
 #endif
 
 // Several blocks, one after another, as a GPU may run them.
 constexpr int BLOCKS = 3;
 
-template <class Element, class Shape>
-const char* launch_forward(const ForwardParams& params, void*) {
-    using Pass = Forward<Arch, Element, Shape>;
+uint64_t next_seed() {
     static uint64_t seed = 1;
-    int counts[SCHEDULE_BUCKETS];
-    emulation::Block(SCHEDULE_THREADS, Pass::Tile::WAVE, ++seed).run([&] {
-        make_schedule<Shape::TILE_ROWS>(params, counts);
+    return ++seed;
+}
+
+template <int TILE_ROWS, class WorkOfBatch>
+void run_schedule(const Schedule& schedule, int64_t batches, const WorkOfBatch& work) {
+    ScheduleShared shared;
+    emulation::Block(SCHEDULE_THREADS, LANES_TOGETHER, next_seed()).run([&] {
+        make_schedule<TILE_ROWS>(schedule, batches, work, shared);
     });
+}
+
+template <class Pass>
+void run_pass(const typename Pass::Params& params) {
     const auto shared = std::make_unique<typename Pass::Shared>();
     for (int i = 0; i < BLOCKS; ++i) {
         // Shared memory holds what the last block left, or NaN.
         std::memset(static_cast<void*>(shared.get()), 0xff, sizeof(*shared));
-        emulation::Block(Pass::THREADS, Pass::Tile::WAVE, ++seed).run([&] {
+        emulation::Block(Pass::THREADS, LANES_TOGETHER, next_seed()).run([&] {
             Pass::run(params, *shared);
         });
     }
+}
+
+template <class Pass>
+const char* launch_forward(const ForwardParams& params, void*) {
+    run_schedule<Pass::TILE_ROWS>(params.schedule, params.batches, ForwardWork{params});
+    run_pass<Pass>(params);
     return nullptr;
 }
 
 template <class Element, int WIDTH>
-ForwardKernel row(ElementKind kind) {
-    using Shape = ForwardShape<Arch, WIDTH>;
-    return {kind,
-            WIDTH,
-            Shape::TILE_ROWS,
-            Shape::BLOCK_KEYS,
-            Shape::REASON,
-            launch_forward<Element, Shape>};
+ForwardKernel forward_row() {
+    using Pass = Forward<EmulatedArch, Element, ForwardShape<EmulatedArch, WIDTH>>;
+    return {facts_of<Pass>(), launch_forward<Pass>};
 }
 
 }  // namespace
 
-std::span<const ForwardKernel> forward_kernels() {
+ForwardRows forward_kernels() {
     static const ForwardKernel kernels[] = {
-        row<Bfloat16, 64>(ElementKind::BFLOAT16),  row<Bfloat16, 128>(ElementKind::BFLOAT16),
-        row<Bfloat16, 192>(ElementKind::BFLOAT16), row<Bfloat16, 256>(ElementKind::BFLOAT16),
-        row<Float16, 64>(ElementKind::FLOAT16),    row<Float16, 128>(ElementKind::FLOAT16),
-        row<Float16, 192>(ElementKind::FLOAT16),   row<Float16, 256>(ElementKind::FLOAT16),
+        forward_row<Bfloat16, 64>(),  forward_row<Bfloat16, 128>(), forward_row<Bfloat16, 192>(),
+        forward_row<Bfloat16, 256>(), forward_row<Float16, 64>(),   forward_row<Float16, 128>(),
+        forward_row<Float16, 192>(),  forward_row<Float16, 256>(),
     };
     return kernels;
 }
 
+BackwardRows backward_kernels() { return {}; }
+
 bool is_device_usable(std::string&) { return true; }
+const char* device_arch() { return EmulatedArch::NAME; }
 const char* device_kind() { return "cpu"; }
 const char* engine_name() { return RAGGEDDNN_EMULATED_ENGINE; }
 int engine_priority() { return -1000; }  // by name only

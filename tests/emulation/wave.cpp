@@ -54,13 +54,24 @@ bool Block::run_wave(size_t first) {
         raggeddnn_switch_stack(&scheduler_, lanes_[i].stack_pointer);
         has_run = true;
     }
-    std::vector<void*> arguments;
     for (size_t i = first; i < end; ++i) {
-        if (lanes_[i].state != State::IN_WAVE || lanes_[i].op != lanes_[first].op) return has_run;
-        arguments.push_back(lanes_[i].argument);
+        if (lanes_[i].state == State::IN_WAVE && run_instruction(i)) has_run = true;
     }
-    lanes_[first].op(arguments.data());
-    for (size_t i = first; i < end; ++i) lanes_[i].state = State::READY;
+    return has_run;
+}
+
+// The instruction of a group that begins with this lane, if all of the group have come to it.
+bool Block::run_instruction(size_t first) {
+    const Lane& leader = lanes_[first];
+    if (first % leader.count != 0) return false;
+    std::vector<void*> arguments;
+    for (size_t i = first; i < first + leader.count; ++i) {
+        const Lane& lane = lanes_.at(i);
+        if (lane.state != State::IN_WAVE || lane.op != leader.op) return false;
+        arguments.push_back(lane.argument);
+    }
+    leader.op(arguments.data());
+    for (size_t i = 0; i < arguments.size(); ++i) lanes_[first + i].state = State::READY;
     return true;
 }
 

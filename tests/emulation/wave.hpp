@@ -30,12 +30,13 @@ public:
 
     void barrier() { wait(State::AT_BARRIER); }
 
-    // An instruction of the whole wave: `op` gets one argument of each lane, in order, when all
-    // have come.
+    // An instruction of `count` lanes, of an aligned group within the wave: `op` gets one argument
+    // of each, in order, when all have come.
     using WaveOp = void (*)(void* const* arguments);
-    void together(WaveOp op, void* argument) {
+    void together(int count, WaveOp op, void* argument) {
         Lane& lane = lanes_[static_cast<size_t>(running_)];
         lane.op = op;
+        lane.count = static_cast<size_t>(count);
         lane.argument = argument;
         wait(State::IN_WAVE);
     }
@@ -48,6 +49,7 @@ private:
         void* stack_pointer = nullptr;
         std::vector<unsigned char> stack;
         WaveOp op = nullptr;
+        size_t count = 0;
         void* argument = nullptr;
     };
 
@@ -59,6 +61,7 @@ private:
         raggeddnn_switch_stack(&lane.stack_pointer, scheduler_);
     }
     bool run_wave(size_t first);
+    bool run_instruction(size_t first);
     void release_barrier();
 
     inline static Block* current_ = nullptr;

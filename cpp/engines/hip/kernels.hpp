@@ -2,8 +2,12 @@
 // of instances/, which a GPU compiler builds.
 #pragma once
 
+#include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "attention/params.hpp"
 
@@ -11,25 +15,61 @@ namespace raggeddnn::hip {
 
 enum class ElementKind { BFLOAT16, FLOAT16 };
 
-struct ForwardKernel {
+// What every row of the tables states.
+struct KernelFacts {
+    const char* arch;  // of tile/arch.hpp
     ElementKind element;
     int width;  // of q, k and v, at most
     int tile_rows;
     int block_keys;
     const char* reason;  // for these sizes
-    // Orders the work and does it, on the stream. Returns null, or the runtime's error text.
-    const char* (*launch)(const ForwardParams& params, void* stream);
 };
 
-// By element, then by width.
-std::span<const ForwardKernel> forward_kernels();
+// launch() orders the work and does it, on the stream. Returns null, or the runtime's error text.
+struct ForwardKernel : KernelFacts {
+    const char* (*launch)(const ForwardParams& params, void* stream);
+};
+// Tiles of rows by blocks of keys for dQ, of keys by blocks of rows for dK and dV.
+struct BackwardKernel : KernelFacts {
+    int tile_keys;
+    int block_rows;
+    const char* (*launch)(const BackwardParams& params, void* stream);
+};
+
+using ForwardRows = std::span<const ForwardKernel>;
+using BackwardRows = std::span<const BackwardKernel>;
+
+// The narrower before the wider.
+ForwardRows forward_kernels();
+BackwardRows backward_kernels();
+
+template <class Kernel>
+std::vector<Kernel> joined(std::initializer_list<std::span<const Kernel>> tables) {
+    std::vector<Kernel> all;
+    for (const auto table : tables) all.insert(all.end(), table.begin(), table.end());
+    return all;
+}
 
 // Whether the current device can run them; else why not. Where there is no runtime or no device,
 // that is the reason.
 bool is_device_usable(std::string& why);
+// The architecture, of tile/arch.hpp, whose kernels the current device runs.
+const char* device_arch();
 // Where its buffers live: "cuda" or "hip".
 const char* device_kind();
 const char* engine_name();
 int engine_priority();
+
+// The narrowest kernel that fits; null if there is none.
+template <class Kernel>
+const Kernel* find_kernel(std::span<const Kernel> kernels, ElementKind element, int64_t width) {
+    const std::string_view arch = device_arch();
+    for (const Kernel& kernel : kernels) {
+        if (kernel.element == element && kernel.width >= width && kernel.arch == arch) {
+            return &kernel;
+        }
+    }
+    return nullptr;
+}
 
 }  // namespace raggeddnn::hip

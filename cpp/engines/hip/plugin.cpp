@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "backward_plan.hpp"
 #include "forward_plan.hpp"
 #include "kernels.hpp"
 #include "raggeddnn/plugin/export.hpp"
@@ -47,7 +48,11 @@ private:
         if (graph.table().is_override_shape_enabled()) {
             invalid("overridable shapes are enabled, expected disabled");
         }
-        return std::make_unique<ForwardPlan>(graph, graph.node(0));
+        const schema::Node& node = graph.node(0);
+        if (node.attributes_as_SdpaBackwardAttributes()) {
+            return std::make_unique<BackwardPlan>(graph, node);
+        }
+        return std::make_unique<ForwardPlan>(graph, node);
     }
 };
 

@@ -12,30 +12,53 @@
 
 namespace raggeddnn::hip {
 
+// What a tile of queries takes.
+struct ForwardWork {
+    const ForwardParams& p;
+
+    RAGGEDDNN_DEVICE BatchWork operator()(int64_t batch) const {
+        const Sequence s = read_sequence(p, batch);
+        int64_t rows = rows_to_write(p.o, s.rows_q, p.max_rows_q);
+        if (p.stats.data) {
+            const int64_t stats = rows_to_write(p.stats, s.rows_q, p.max_rows_q);
+            if (stats > rows) rows = stats;
+        }
+        return {rows, s.valid_k, s.is_faulty};
+    }
+};
+
 // Arch: of tile/arch.hpp. Element: Bfloat16 or Float16. Shape: WIDTH (of q, k, v, padded with
 // zeros), TILE_ROWS, WAVE_ROWS (16 or 32 of them for each wave), BLOCK_KEYS.
-template <class Arch, class Element, class Shape>
+template <class Arch_, class Element_, class Shape_>
 struct Forward {
+    using Arch = Arch_;
+    using Element = Element_;
+    using Shape = Shape_;
+    using Params = ForwardParams;
     using Tile = typename Arch::template Tile<Element>;
     using Accumulator = typename Tile::Accumulator;
     static constexpr int WIDTH = Shape::WIDTH;
     static constexpr int TILE_ROWS = Shape::TILE_ROWS;
     static constexpr int BLOCK_KEYS = Shape::BLOCK_KEYS;
-    static constexpr int PARTS = Shape::WAVE_ROWS / 16;  // tiles of 16 rows that a wave has
-    static constexpr int WAVES = TILE_ROWS / Shape::WAVE_ROWS;
+    static constexpr int WAVE_ROWS = Shape::WAVE_ROWS;
+    static constexpr int PARTS = WAVE_ROWS / 16;  // tiles of 16 rows that a wave has
+    static constexpr int WAVES = TILE_ROWS / WAVE_ROWS;
     static constexpr int THREADS = WAVES * Tile::WAVE;
     static constexpr int KEY_TILES = BLOCK_KEYS / 16;
     static constexpr int COLUMN_TILES = WIDTH / 16;
-    static constexpr int STEPS = WIDTH / Tile::STEP;
 
-    using QueryStage = RowStage<Tile, TILE_ROWS, WIDTH, THREADS>;
-    using KeyStage = RowStage<Tile, BLOCK_KEYS, WIDTH, THREADS>;
-    using Values = ValueStage<Tile, BLOCK_KEYS, WIDTH, THREADS>;
+    using Queries = Block<TILE_ROWS, WIDTH>;
+    using Keys = Block<BLOCK_KEYS, WIDTH>;
+    using QueryStage = RowStage<Tile, Queries, THREADS, 1>;
+    using KeyStage = RowStage<Tile, Keys, THREADS, 2>;
+    using Values = ValueStage<Tile, Keys, THREADS, 2>;
+    using ScoreProduct = typename Arch::template RowProduct<Tile, Queries, Keys, WAVE_ROWS>;
+    using OutputProduct = typename Arch::template WeightProduct<Tile, Keys, WAVE_ROWS>;
 
-    struct alignas(16) Shared {
-        uint16_t q[QueryStage::SHARED_ELEMENTS];
-        uint16_t k[KeyStage::SHARED_ELEMENTS];
-        uint16_t v[Values::SHARED_ELEMENTS];
+    struct alignas(Arch::SHARED_ALIGNMENT) Shared {
+        alignas(Arch::SHARED_ALIGNMENT) uint16_t q[QueryStage::SHARED_ELEMENTS];
+        alignas(Arch::SHARED_ALIGNMENT) uint16_t k[KeyStage::SHARED_ELEMENTS];
+        alignas(Arch::SHARED_ALIGNMENT) uint16_t v[Values::SHARED_ELEMENTS];
         // Of the tile at hand; thread 0 finds out, registers are scarce.
         Work work;
         Sequence sequence;
@@ -57,7 +80,8 @@ struct Forward {
 
 private:
     RAGGEDDNN_DEVICE static void take_work(const ForwardParams& p, Shared& shared) {
-        const Work work = work_of(p, static_cast<int64_t>(take_number(p.schedule.next_work)));
+        const auto number = static_cast<int64_t>(take_number(p.schedule.next_work));
+        const Work work = work_of(p.schedule, p.batches, p.heads, number, true);
         shared.work = work;
         if (!work.is_there) return;
         shared.sequence = read_sequence(p, work.batch);
@@ -72,7 +96,7 @@ private:
         : p_(p),
           shared_(shared),
           lane_(thread_index() % Tile::WAVE),
-          wave_row_(thread_index() / Tile::WAVE * Shape::WAVE_ROWS),
+          wave_row_(thread_index() / Tile::WAVE * WAVE_ROWS),
           factor_(p.scale == 0 ? LOG2_E : __builtin_fabsf(p.scale) * LOG2_E) {}
 
     RAGGEDDNN_DEVICE static RowSource source(const RowTensor& tensor, int64_t base, int64_t head,
@@ -99,41 +123,42 @@ private:
         const Sequence& s = shared_.sequence;
         const int64_t head = shared_.work.head;
         const int64_t first_key = shared_.range.begin * BLOCK_KEYS;
-        {
-            QueryStage query_stage(source(p_.q, s.q, head, s.valid_q, p_.width),
-                                   shared_.work.tile * TILE_ROWS);
-            query_stage.begin(shared_.q);
-            query_stage.template finish<0>(shared_.q);
-        }
-        KeyStage key_stage(source(p_.k, s.k, head / (p_.heads / p_.heads_k), s.valid_k, p_.width),
-                           first_key);
-        Values value_stage(
-            source(p_.v, s.v, head / (p_.heads / p_.heads_v), s.valid_k, p_.value_width),
-            first_key);
-        block_barrier();
+        QueryStage queries(source(p_.q, s.q, head, s.valid_q, p_.width),
+                           shared_.work.tile * TILE_ROWS, shared_.q);
+        KeyStage keys(source(p_.k, s.k, head / (p_.heads / p_.heads_k), s.valid_k, p_.width),
+                      first_key, shared_.k);
+        Values values(source(p_.v, s.v, head / (p_.heads / p_.heads_v), s.valid_k, p_.value_width),
+                      first_key, shared_.v);
+        queries.begin();
+        keys.begin();
+        arrive(queries, keys);
         fold_sign();
-        key_stage.begin(shared_.k);
-        typename Tile::QueryOperand kept[PARTS][Tile::KEEPS_QUERIES ? STEPS : 1];
-        if constexpr (Tile::KEEPS_QUERIES) {
-#pragma unroll
-            for (int part = 0; part < PARTS; ++part) {
-#pragma unroll
-                for (int step = 0; step < STEPS; ++step) kept[part][step] = query(part, step);
-            }
-        }
-        for (int block = 0; block < blocks; ++block) {
-            key_stage.template finish<0>(shared_.k);
-            block_barrier();
-            value_stage.begin(shared_.v);
-            Accumulator scores[PARTS][KEY_TILES];
-            multiply_keys(kept, scores);
-            value_stage.template finish<0>(shared_.v);
-            block_barrier();
-            if (block + 1 < blocks) key_stage.begin(shared_.k);
+        const ScoreProduct product(shared_.q, wave_row_, lane_);
+        if (blocks > 1) keys.begin();
+        values.begin();
+        Accumulator scores[PARTS][KEY_TILES];
+        product.begin(keys.current(), scores);
+        product.template finish<0>(scores);
+        for (int block = 0; block + 1 < blocks; ++block) {
             if (block < plain_begin || block >= plain_end) hide(block, scores);
-            add_values(scores);
+            typename Tile::WeightOperand weights[PARTS][KEY_TILES];
+            weigh(scores, weights);
+            arrive(keys, values);
+            const uint16_t* next_keys = keys.current();
+            const uint16_t* own_values = values.current_values();
+            if (block + 2 < blocks) keys.begin();
+            values.begin();
+            // The next scores, while the values are added up and, in another wave, weighed.
+            product.begin(next_keys, scores);
+            OutputProduct::begin(weights, own_values, lane_, output_);
+            product.template finish<1>(scores);
         }
-        block_barrier();
+        if (blocks - 1 < plain_begin || blocks - 1 >= plain_end) hide(blocks - 1, scores);
+        typename Tile::WeightOperand weights[PARTS][KEY_TILES];
+        weigh(scores, weights);
+        arrive(values);
+        OutputProduct::begin(weights, values.current_values(), lane_, output_);
+        OutputProduct::template finish<0>(output_);
     }
 
     // A negative or zero scale goes into the queries, so that the softmax's factor is positive.
@@ -143,41 +168,8 @@ private:
             shared_.q[i] =
                 p_.scale == 0 ? uint16_t{0} : static_cast<uint16_t>(shared_.q[i] ^ 0x8000);
         }
+        Tile::show_to_products();
         block_barrier();
-    }
-
-    RAGGEDDNN_DEVICE typename Tile::QueryOperand query(int part, int step) const {
-        return Tile::template load_query<WIDTH>(shared_.q, wave_row_ + 16 * part, step, lane_);
-    }
-
-    template <class Kept>
-    RAGGEDDNN_DEVICE void multiply_keys(const Kept& kept,
-                                        Accumulator (&scores)[PARTS][KEY_TILES]) const {
-#pragma unroll
-        for (int part = 0; part < PARTS; ++part) {
-#pragma unroll
-            for (int t = 0; t < KEY_TILES; ++t) scores[part][t] = Accumulator{};
-        }
-#pragma unroll
-        for (int step = 0; step < STEPS; ++step) {
-            typename Tile::QueryOperand rows[PARTS];
-#pragma unroll
-            for (int part = 0; part < PARTS; ++part) {
-                if constexpr (Tile::KEEPS_QUERIES) {
-                    rows[part] = kept[part][step];
-                } else {
-                    rows[part] = query(part, step);
-                }
-            }
-#pragma unroll
-            for (int t = 0; t < KEY_TILES; ++t) {
-                const auto keys = Tile::template load_key<WIDTH>(shared_.k, 16 * t, step, lane_);
-#pragma unroll
-                for (int part = 0; part < PARTS; ++part) {
-                    Tile::scores(rows[part], keys, scores[part][t]);
-                }
-            }
-        }
     }
 
     // Keys that a row does not see get the score -inf.
@@ -211,34 +203,27 @@ private:
         return static_cast<int>(key < 0 ? 0 : key > BLOCK_KEYS ? BLOCK_KEYS : key);
     }
 
-    RAGGEDDNN_DEVICE void add_values(Accumulator (&scores)[PARTS][KEY_TILES]) {
-        typename Tile::WeightOperand weights[PARTS][KEY_TILES];
+    // Scores become weights, and what was summed before is scaled to them.
+    RAGGEDDNN_DEVICE void weigh(Accumulator (&scores)[PARTS][KEY_TILES],
+                                typename Tile::WeightOperand (&weights)[PARTS][KEY_TILES]) {
+        float keep[PARTS][Tile::STATS];
 #pragma unroll
         for (int part = 0; part < PARTS; ++part) {
-            float keep[Tile::STATS];
-            softmax_[part].template weigh<KEY_TILES>(scores[part], factor_, keep);
+            softmax_[part].template weigh<KEY_TILES>(scores[part], factor_, keep[part]);
+        }
+        OutputProduct::template finish<0>(output_);
+#pragma unroll
+        for (int part = 0; part < PARTS; ++part) {
 #pragma unroll
             for (int c = 0; c < COLUMN_TILES; ++c) {
 #pragma unroll
                 for (int i = 0; i < Tile::VALUES; ++i) {
-                    output_[part][c].x[i] *= keep[Tile::stat_of(i)];
+                    output_[part][c].x[i] *= keep[part][Tile::stat_of(i)];
                 }
             }
 #pragma unroll
             for (int t = 0; t < KEY_TILES; ++t) {
                 weights[part][t] = Tile::weights(scores[part][t], lane_);
-            }
-        }
-#pragma unroll
-        for (int t = 0; t < KEY_TILES; ++t) {
-#pragma unroll
-            for (int c = 0; c < COLUMN_TILES; ++c) {
-                const auto values =
-                    Tile::template load_value<VALUE_PITCH>(shared_.v, 16 * t, 16 * c, lane_);
-#pragma unroll
-                for (int part = 0; part < PARTS; ++part) {
-                    Tile::output(weights[part][t], values, output_[part][c]);
-                }
             }
         }
     }
@@ -256,12 +241,12 @@ private:
             for (int s = 0; s < Tile::STATS; ++s) {
                 const int64_t row = row_of(part, s);
                 const bool is_valid = row < sequence.valid_q;
-                if (row < (p_.is_o_dense ? p_.max_rows_q : sequence.rows_q)) {
+                if (row < rows_to_write(p_.o, sequence.rows_q, p_.max_rows_q)) {
                     write_row(part, s, row, is_valid ? inverse[s] : 0.0F);
                 }
                 const bool is_first = Tile::column_of(lane_, 0) == 0;
                 if (p_.stats.data && is_first &&
-                    row < (p_.is_stats_dense ? p_.max_rows_q : sequence.rows_q)) {
+                    row < rows_to_write(p_.stats, sequence.rows_q, p_.max_rows_q)) {
                     float* stats = static_cast<float*>(p_.stats.data) + sequence.stats;
                     stats[shared_.work.head * p_.stats.head_stride + row * p_.stats.row_stride] =
                         is_valid ? log_sum[s] : RunningSoftmax<Tile>::NOTHING;
@@ -289,8 +274,6 @@ private:
         return shared_.work.tile * TILE_ROWS + wave_row_ + 16 * part +
                Tile::row_of_stat(lane_, stat);
     }
-
-    static constexpr int VALUE_PITCH = Tile::IS_VALUE_TRANSPOSED ? BLOCK_KEYS : WIDTH;
 
     const ForwardParams& p_;
     Shared& shared_;

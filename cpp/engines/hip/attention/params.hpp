@@ -36,21 +36,21 @@ struct Band {
 struct Schedule {
     // First tile of each place in the order of work; B + 1 entries.
     int64_t* first_tile;
-    int32_t* batch_of_place;  // the batch with the most keys comes first
+    int32_t* batch_of_place;  // the batch with the longest tiles comes first
     unsigned long long* next_work;
     // Not 0: some offset or length was out of range and has been clamped.
     unsigned int* faults;
 };
 
-struct ForwardParams {
+// What both passes are given.
+struct AttentionParams {
     RowTensor q;
     RowTensor k;
     RowTensor v;
     RowTensor o;
-    RowTensor stats;  // data null: not wanted. Width 1
+    RowTensor stats;  // data null: not wanted (forward). Width 1
     IndexArray lengths_q;
     IndexArray lengths_k;
-    Schedule schedule;
     Band band;
     int64_t max_rows_q;
     int64_t max_rows_k;
@@ -61,9 +61,22 @@ struct ForwardParams {
     int32_t width;        // of q and k
     int32_t value_width;  // of v and o
     float scale;
-    // Rows of o and stats past the batch's rows, in tensors that are not ragged, are padding, too.
-    bool is_o_dense;
-    bool is_stats_dense;
+};
+
+struct ForwardParams : AttentionParams {
+    Schedule schedule;  // of tiles of queries
+};
+
+struct BackwardParams : AttentionParams {
+    RowTensor d_o;
+    RowTensor d_stats;  // data null: nothing flows back through stats
+    RowTensor d_q;
+    RowTensor d_k;
+    RowTensor d_v;
+    Schedule schedule_q;  // of tiles of queries
+    Schedule schedule_k;  // of tiles of keys
+    // Sum over a row of dO * O, less the gradient of its stats; B x H x max_rows_q.
+    float* delta;
 };
 
 }  // namespace raggeddnn::hip

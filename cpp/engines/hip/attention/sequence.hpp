@@ -57,7 +57,12 @@ RAGGEDDNN_DEVICE inline int64_t agreed(const RowTensor& tensor, int64_t batch, i
     return own < rows ? own : rows;
 }
 
-RAGGEDDNN_DEVICE inline Sequence read_sequence(const ForwardParams& p, int64_t batch) {
+// Rows of an output that something is written to: in a dense one all, whatever the batch has.
+RAGGEDDNN_DEVICE inline int64_t rows_to_write(const RowTensor& output, int64_t rows, int64_t most) {
+    return output.offsets.data ? rows : most;
+}
+
+RAGGEDDNN_DEVICE inline Sequence read_sequence(const AttentionParams& p, int64_t batch) {
     Sequence s{};
     s.rows_q = rows_of(p.q, batch, p.max_rows_q, s.is_faulty);
     s.rows_k = rows_of(p.k, batch, p.max_rows_k, s.is_faulty);

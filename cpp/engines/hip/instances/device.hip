@@ -1,8 +1,29 @@
 // Asks the runtime about the device.
 #include "../kernels.hpp"
 #include "../runtime.hpp"
+#include "../tile/arch.hpp"
 
 namespace raggeddnn::hip {
+
+namespace {
+
+__global__ void probe_kernel() {}
+
+struct Capability {
+    int major = 0;
+    int minor = 0;
+};
+
+Capability current_capability() {
+    Capability found;
+    int device = 0;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&found.major, cudaDevAttrComputeCapabilityMajor, device);
+    cudaDeviceGetAttribute(&found.minor, cudaDevAttrComputeCapabilityMinor, device);
+    return found;
+}
+
+}  // namespace
 
 bool is_device_usable(std::string& why) {
     int count = 0;
@@ -10,16 +31,27 @@ bool is_device_usable(std::string& why) {
         why = std::string("no CUDA device: ") + gpu::text_of(error);
         return false;
     }
-    int device = 0;
-    int major = 0;
-    cudaGetDevice(&device);
-    cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
-    if (count > 0 && major >= 8) return true;
-    why = count == 0 ? "no CUDA device"
-                     : "compute capability " + std::to_string(major) + ".x, expected 8.0 or higher";
-    return false;
+    if (count == 0) {
+        why = "no CUDA device";
+        return false;
+    }
+    cudaFuncAttributes attributes;
+    if (const auto error = cudaFuncGetAttributes(&attributes, probe_kernel)) {
+        gpu::last_error();  // clears it
+        const Capability found = current_capability();
+        why = "compute capability " + std::to_string(found.major) + "." +
+              std::to_string(found.minor) + ", expected one of the build's targets, " +
+              RAGGEDDNN_GPU_TARGETS + ": " + gpu::text_of(error);
+        return false;
+    }
+    return true;
 }
 
+const char* device_arch() {
+    // Kernels for sm_90a run on 9.0 alone; where they were not built the others do.
+    const bool is_hopper = RAGGEDDNN_BUILDS_HOPPER && current_capability().major == 9;
+    return is_hopper ? Hopper::NAME : Nvidia::NAME;
+}
 const char* device_kind() { return "cuda"; }
 const char* engine_name() { return "RAGGEDDNN_HIP_ENGINE"; }
 int engine_priority() { return 100; }

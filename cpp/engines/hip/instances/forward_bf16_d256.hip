@@ -2,7 +2,5 @@
 #include "forward_instance.hpp"
 
 namespace raggeddnn::hip {
-ForwardKernel forward_bf16_d256() {
-    return forward_row<Bfloat16, ForwardShape<Nvidia, 256>>(ElementKind::BFLOAT16);
-}
+ForwardRows forward_bf16_d256() { return forward_rows<Bfloat16, 256>(); }
 }  // namespace raggeddnn::hip

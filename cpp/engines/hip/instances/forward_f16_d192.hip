@@ -2,7 +2,5 @@
 #include "forward_instance.hpp"
 
 namespace raggeddnn::hip {
-ForwardKernel forward_f16_d192() {
-    return forward_row<Float16, ForwardShape<Nvidia, 192>>(ElementKind::FLOAT16);
-}
+ForwardRows forward_f16_d192() { return forward_rows<Float16, 192>(); }
 }  // namespace raggeddnn::hip

@@ -2,7 +2,5 @@
 #include "forward_instance.hpp"
 
 namespace raggeddnn::hip {
-ForwardKernel forward_f16_d256() {
-    return forward_row<Float16, ForwardShape<Nvidia, 256>>(ElementKind::FLOAT16);
-}
+ForwardRows forward_f16_d256() { return forward_rows<Float16, 256>(); }
 }  // namespace raggeddnn::hip

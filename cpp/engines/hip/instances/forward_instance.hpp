@@ -2,56 +2,42 @@
 #pragma once
 
 #include "../attention/forward.hpp"
-#include "../kernels.hpp"
-#include "../runtime.hpp"
+#include "launch.hpp"
 #include "shapes.hpp"
 
 namespace raggeddnn::hip {
 
-template <class Shape>
+template <class Pass>
 __global__ void __launch_bounds__(SCHEDULE_THREADS)
-    schedule_kernel(const RAGGEDDNN_GRID_CONSTANT ForwardParams params) {
-    __shared__ int counts[SCHEDULE_BUCKETS];
-    make_schedule<Shape::TILE_ROWS>(params, counts);
+    schedule_forward(const RAGGEDDNN_GRID_CONSTANT ForwardParams params) {
+    __shared__ ScheduleShared shared;
+    make_schedule<Pass::TILE_ROWS>(params.schedule, params.batches, ForwardWork{params}, shared);
 }
 
-template <class Element, class Shape>
-__global__ void __launch_bounds__(Forward<Nvidia, Element, Shape>::THREADS)
-    forward_kernel(const RAGGEDDNN_GRID_CONSTANT ForwardParams params) {
-    using Pass = Forward<Nvidia, Element, Shape>;
-    extern __shared__ __align__(16) unsigned char raggeddnn_forward_shared[];
-    Pass::run(params, *reinterpret_cast<typename Pass::Shared*>(raggeddnn_forward_shared));
-}
-
-template <class Element, class Shape>
+template <class Pass>
 const char* launch_forward(const ForwardParams& params, void* stream) {
-    using Pass = Forward<Nvidia, Element, Shape>;
-    const auto kernel = forward_kernel<Element, Shape>;
-    constexpr int SHARED = sizeof(typename Pass::Shared);
-    static gpu::ResidentBlocks resident;
-    int most = 0;
-    if (const auto error = resident.find(&most, kernel, Pass::THREADS, SHARED)) {
-        return gpu::text_of(error);
-    }
-    // As many blocks as run at once; they take tile after tile.
-    const int64_t tiles = (params.max_rows_q + Shape::TILE_ROWS - 1) / Shape::TILE_ROWS;
-    const int64_t work = tiles * params.batches * params.heads;
-    const int64_t blocks = work < most ? work : most;
     const auto on = static_cast<gpu::Stream>(stream);
-    schedule_kernel<Shape><<<1, SCHEDULE_THREADS, 0, on>>>(params);
-    kernel<<<static_cast<unsigned>(blocks), Pass::THREADS, SHARED, on>>>(params);
-    const auto error = gpu::last_error();
-    return error == gpu::SUCCESS ? nullptr : gpu::text_of(error);
+    schedule_forward<Pass><<<1, SCHEDULE_THREADS, 0, on>>>(params);
+    return launch_pass<Pass>(params, tiles_of(params.max_rows_q, Pass::TILE_ROWS) *
+                                         params.batches * params.heads, on);
 }
 
-template <class Element, class Shape>
-ForwardKernel forward_row(ElementKind kind) {
-    return {kind,
-            Shape::WIDTH,
-            Shape::TILE_ROWS,
-            Shape::BLOCK_KEYS,
-            Shape::REASON,
-            launch_forward<Element, Shape>};
+template <class Pass>
+ForwardKernel forward_row() {
+    return {facts_of<Pass>(), launch_forward<Pass>};
+}
+
+template <class Element, int WIDTH, class... Arch>
+ForwardRows forward_rows_of(Archs<Arch...>) {
+    static const ForwardKernel rows[] = {
+        forward_row<Forward<Arch, Element, ForwardShape<Arch, WIDTH>>>()...};
+    return rows;
+}
+
+// One row for each architecture of this build's vendor.
+template <class Element, int WIDTH>
+ForwardRows forward_rows() {
+    return forward_rows_of<Element, WIDTH>(AllArchs{});
 }
 
 }  // namespace raggeddnn::hip

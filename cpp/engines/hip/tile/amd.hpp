@@ -18,15 +18,22 @@ template <class Element_>
 struct AmdTile {
     using Element = Element_;
     static constexpr int STATS = 1;
-    static constexpr bool IS_VALUE_TRANSPOSED = true;  // in LDS: rows are columns of the value
 
     RAGGEDDNN_DEVICE static int stat_of(int) { return 0; }
     RAGGEDDNN_DEVICE static int row_of_stat(int lane, int) { return lane & 15; }
 
-    template <int PITCH>
+    template <class Block>
     RAGGEDDNN_DEVICE static int place(int row, int chunk) {
-        return row * (PITCH + 8) + 8 * chunk;
+        return row * (Block::WIDTH + 8) + 8 * chunk;
     }
+    // Of a column's first row, where the block is stored with rows and columns exchanged.
+    template <class Block>
+    RAGGEDDNN_DEVICE static int place_of_column(int column) {
+        return column * (Block::ROWS + 8);
+    }
+
+    // What stages wrote is what products read.
+    RAGGEDDNN_DEVICE static void show_to_products() {}
 
     template <int COUNT, int WORDS>
     RAGGEDDNN_DEVICE static Words<WORDS> load(const uint16_t* from) {
@@ -42,9 +49,9 @@ struct CdnaTile : AmdTile<Element> {
     static constexpr int WAVE = 64;
     static constexpr int VALUES = 4;
     static constexpr int STEP = 32;  // two instructions: the order of the sum does not matter
-    static constexpr bool KEEPS_QUERIES = true;  // in registers, of which there are 512
-    using QueryOperand = Words<4>;
-    using KeyOperand = Words<4>;
+    static constexpr bool KEEPS_ROWS = true;  // in registers, of which there are 512
+    using RowOperand = Words<4>;
+    using ColumnOperand = Words<4>;
     using WeightOperand = Words<2>;
     using ValueOperand = Words<2>;
     struct Accumulator {
@@ -53,33 +60,32 @@ struct CdnaTile : AmdTile<Element> {
 
     RAGGEDDNN_DEVICE static int column_of(int lane, int i) { return 4 * (lane >> 4) + i; }
 
-    template <int PITCH>
-    RAGGEDDNN_DEVICE static QueryOperand load_query(const uint16_t* memory, int row, int step,
+    template <class Block>
+    RAGGEDDNN_DEVICE static RowOperand load_row(const uint16_t* memory, int row, int step,
                                                     int lane) {
         return Base::template load<16, 4>(
-            memory + Base::template place<PITCH>(row + (lane & 15), 4 * step + (lane >> 4)));
+            memory + Base::template place<Block>(row + (lane & 15), 4 * step + (lane >> 4)));
     }
-    template <int PITCH>
-    RAGGEDDNN_DEVICE static KeyOperand load_key(const uint16_t* memory, int key, int step,
+    template <class Block>
+    RAGGEDDNN_DEVICE static ColumnOperand load_column(const uint16_t* memory, int row, int step,
                                                 int lane) {
-        return load_query<PITCH>(memory, key, step, lane);
+        return load_row<Block>(memory, row, step, lane);
     }
-    // `PITCH`: keys of a block.
-    template <int PITCH>
+    template <class Block>
     RAGGEDDNN_DEVICE static ValueOperand load_value(const uint16_t* memory, int key, int column,
                                                     int lane) {
         return Base::template load<8, 2>(
-            memory + Base::template place<PITCH>(column + (lane & 15), 0) + key + 4 * (lane >> 4));
+            memory + Base::template place_of_column<Block>(column + (lane & 15)) + key + 4 * (lane >> 4));
     }
-    RAGGEDDNN_DEVICE static void scores(const QueryOperand& query, const KeyOperand& key,
+    RAGGEDDNN_DEVICE static void multiply_row(const RowOperand& row, const ColumnOperand& column,
                                         Accumulator& sum) {
-        mfma_16x16x16<Element>(sum.x, key.r, query.r);
-        mfma_16x16x16<Element>(sum.x, key.r + 2, query.r + 2);
+        mfma_16x16x16<Element>(sum.x, column.r, row.r);
+        mfma_16x16x16<Element>(sum.x, column.r + 2, row.r + 2);
     }
     RAGGEDDNN_DEVICE static WeightOperand weights(const Accumulator& p, int) {
         return {{pack<Element>(p.x[0], p.x[1]), pack<Element>(p.x[2], p.x[3])}};
     }
-    RAGGEDDNN_DEVICE static void output(const WeightOperand& weights, const ValueOperand& value,
+    RAGGEDDNN_DEVICE static void multiply_weight(const WeightOperand& weights, const ValueOperand& value,
                                         Accumulator& sum) {
         mfma_16x16x16<Element>(sum.x, value.r, weights.r);
     }
@@ -99,7 +105,7 @@ struct RdnaTile : AmdTile<Element> {
     static constexpr int WAVE = 32;
     static constexpr int VALUES = 8;
     static constexpr int STEP = 16;
-    static constexpr bool KEEPS_QUERIES = false;  // 256 registers are few
+    static constexpr bool KEEPS_ROWS = false;  // 256 registers are few
     struct Accumulator {
         float x[VALUES];
     };
@@ -112,33 +118,33 @@ template <class Element>
 struct Rdna3Tile : RdnaTile<Element> {
     using Base = RdnaTile<Element>;
     using typename Base::Accumulator;
-    using QueryOperand = Words<8>;
-    using KeyOperand = Words<8>;
+    using RowOperand = Words<8>;
+    using ColumnOperand = Words<8>;
     using WeightOperand = Words<8>;
     using ValueOperand = Words<8>;
 
     RAGGEDDNN_DEVICE static int column_of(int lane, int i) { return 2 * i + (lane >> 4); }
 
-    template <int PITCH>
-    RAGGEDDNN_DEVICE static QueryOperand load_query(const uint16_t* memory, int row, int step,
+    template <class Block>
+    RAGGEDDNN_DEVICE static RowOperand load_row(const uint16_t* memory, int row, int step,
                                                     int lane) {
         return Base::template load<16, 8>(memory +
-                                          Base::template place<PITCH>(row + (lane & 15), 2 * step));
+                                          Base::template place<Block>(row + (lane & 15), 2 * step));
     }
-    template <int PITCH>
-    RAGGEDDNN_DEVICE static KeyOperand load_key(const uint16_t* memory, int key, int step,
+    template <class Block>
+    RAGGEDDNN_DEVICE static ColumnOperand load_column(const uint16_t* memory, int row, int step,
                                                 int lane) {
-        return load_query<PITCH>(memory, key, step, lane);
+        return load_row<Block>(memory, row, step, lane);
     }
-    template <int PITCH>
+    template <class Block>
     RAGGEDDNN_DEVICE static ValueOperand load_value(const uint16_t* memory, int key, int column,
                                                     int lane) {
         return Base::template load<16, 8>(
-            memory + Base::template place<PITCH>(column + (lane & 15), 0) + key);
+            memory + Base::template place_of_column<Block>(column + (lane & 15)) + key);
     }
-    RAGGEDDNN_DEVICE static void scores(const QueryOperand& query, const KeyOperand& key,
+    RAGGEDDNN_DEVICE static void multiply_row(const RowOperand& row, const ColumnOperand& column,
                                         Accumulator& sum) {
-        wmma_rdna3<Element>(sum.x, key.r, query.r);
+        wmma_rdna3<Element>(sum.x, column.r, row.r);
     }
     // Even keys are in one half of the wave, odd ones in the other; the operand wants both in each.
     RAGGEDDNN_DEVICE static WeightOperand weights(const Accumulator& p, int lane) {
@@ -149,7 +155,7 @@ struct Rdna3Tile : RdnaTile<Element> {
         }
         return made;
     }
-    RAGGEDDNN_DEVICE static void output(const WeightOperand& weights, const ValueOperand& value,
+    RAGGEDDNN_DEVICE static void multiply_weight(const WeightOperand& weights, const ValueOperand& value,
                                         Accumulator& sum) {
         wmma_rdna3<Element>(sum.x, value.r, weights.r);
     }
@@ -159,40 +165,40 @@ template <class Element>
 struct Rdna4Tile : RdnaTile<Element> {
     using Base = RdnaTile<Element>;
     using typename Base::Accumulator;
-    using QueryOperand = Words<4>;
-    using KeyOperand = Words<4>;
+    using RowOperand = Words<4>;
+    using ColumnOperand = Words<4>;
     using WeightOperand = Words<4>;
     using ValueOperand = Words<4>;
 
     RAGGEDDNN_DEVICE static int column_of(int lane, int i) { return 8 * (lane >> 4) + i; }
 
-    template <int PITCH>
-    RAGGEDDNN_DEVICE static QueryOperand load_query(const uint16_t* memory, int row, int step,
+    template <class Block>
+    RAGGEDDNN_DEVICE static RowOperand load_row(const uint16_t* memory, int row, int step,
                                                     int lane) {
         return Base::template load<16, 4>(
-            memory + Base::template place<PITCH>(row + (lane & 15), 2 * step + (lane >> 4)));
+            memory + Base::template place<Block>(row + (lane & 15), 2 * step + (lane >> 4)));
     }
-    template <int PITCH>
-    RAGGEDDNN_DEVICE static KeyOperand load_key(const uint16_t* memory, int key, int step,
+    template <class Block>
+    RAGGEDDNN_DEVICE static ColumnOperand load_column(const uint16_t* memory, int row, int step,
                                                 int lane) {
-        return load_query<PITCH>(memory, key, step, lane);
+        return load_row<Block>(memory, row, step, lane);
     }
-    template <int PITCH>
+    template <class Block>
     RAGGEDDNN_DEVICE static ValueOperand load_value(const uint16_t* memory, int key, int column,
                                                     int lane) {
         return Base::template load<16, 4>(
-            memory + Base::template place<PITCH>(column + (lane & 15), 0) + key + 8 * (lane >> 4));
+            memory + Base::template place_of_column<Block>(column + (lane & 15)) + key + 8 * (lane >> 4));
     }
-    RAGGEDDNN_DEVICE static void scores(const QueryOperand& query, const KeyOperand& key,
+    RAGGEDDNN_DEVICE static void multiply_row(const RowOperand& row, const ColumnOperand& column,
                                         Accumulator& sum) {
-        wmma_rdna4<Element>(sum.x, key.r, query.r);
+        wmma_rdna4<Element>(sum.x, column.r, row.r);
     }
     RAGGEDDNN_DEVICE static WeightOperand weights(const Accumulator& p, int) {
         WeightOperand made;
         for (int i = 0; i < 4; ++i) made.r[i] = pack<Element>(p.x[2 * i], p.x[2 * i + 1]);
         return made;
     }
-    RAGGEDDNN_DEVICE static void output(const WeightOperand& weights, const ValueOperand& value,
+    RAGGEDDNN_DEVICE static void multiply_weight(const WeightOperand& weights, const ValueOperand& value,
                                         Accumulator& sum) {
         wmma_rdna4<Element>(sum.x, value.r, weights.r);
     }

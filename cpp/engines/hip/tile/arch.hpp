@@ -1,23 +1,51 @@
 // The silicon that kernels are compiled for. A build has the architectures of one vendor; each is a
-// tag that says its matrix tile and whether the compiler is at work on it. Nothing outside this
-// folder asks for an architecture.
+// tag that says its matrix tile, its products of blocks, and whether the compiler is at work on it.
+// Nothing outside this folder asks for an architecture.
 #pragma once
 
 #include "gpu.hpp"
+#include "products.hpp"
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL) || defined(RAGGEDDNN_EMULATE_HOPPER)
+#define RAGGEDDNN_IS_HOPPER true
+#else
+#define RAGGEDDNN_IS_HOPPER false
+#endif
+
+namespace raggeddnn::hip {
+template <class...>
+struct Archs {};
+}  // namespace raggeddnn::hip
 
 #if defined(RAGGEDDNN_EMULATED_WAVE) && defined(RAGGEDDNN_EMULATE_NVIDIA) || defined(__CUDACC__)
 
+#include "hopper.hpp"
 #include "nvidia.hpp"
 #include "stage_async.hpp"
 
 namespace raggeddnn::hip {
 
-struct Nvidia {
+// Compute capability 8.0 and higher.
+struct Nvidia : TiledProducts {
     static constexpr const char* NAME = "nvidia";
-    static constexpr bool IS_COMPILED = true;
+    static constexpr bool IS_COMPILED = !RAGGEDDNN_IS_HOPPER;
+    static constexpr int SHARED_ALIGNMENT = 16;
     template <class Element>
     using Tile = NvidiaTile<Element>;
 };
+// Compute capability 9.0, built for sm_90a.
+struct Hopper {
+    static constexpr const char* NAME = "hopper";
+    static constexpr bool IS_COMPILED = RAGGEDDNN_IS_HOPPER;
+    static constexpr int SHARED_ALIGNMENT = 1024;  // the swizzle repeats
+    template <class Element>
+    using Tile = HopperTile<Element>;
+    template <class Tile, class Rows, class Columns, int WAVE_ROWS>
+    using RowProduct = HopperRowProduct<Tile, Rows, Columns, WAVE_ROWS>;
+    template <class Tile, class Values, int WAVE_ROWS>
+    using WeightProduct = HopperWeightProduct<Tile, Values, WAVE_ROWS>;
+};
+using AllArchs = Archs<Nvidia, Hopper>;
 
 }  // namespace raggeddnn::hip
 
@@ -28,36 +56,40 @@ struct Nvidia {
 
 namespace raggeddnn::hip {
 
-struct Cdna {
+struct Cdna : TiledProducts {
     static constexpr const char* NAME = "cdna";
 #if defined(__GFX9__) || defined(RAGGEDDNN_EMULATE_CDNA)
     static constexpr bool IS_COMPILED = true;
 #else
     static constexpr bool IS_COMPILED = false;
 #endif
+    static constexpr int SHARED_ALIGNMENT = 16;
     template <class Element>
     using Tile = CdnaTile<Element>;
 };
-struct Rdna3 {
+struct Rdna3 : TiledProducts {
     static constexpr const char* NAME = "rdna3";
 #if defined(__GFX11__) || defined(RAGGEDDNN_EMULATE_RDNA3)
     static constexpr bool IS_COMPILED = true;
 #else
     static constexpr bool IS_COMPILED = false;
 #endif
+    static constexpr int SHARED_ALIGNMENT = 16;
     template <class Element>
     using Tile = Rdna3Tile<Element>;
 };
-struct Rdna4 {
+struct Rdna4 : TiledProducts {
     static constexpr const char* NAME = "rdna4";
 #if defined(__GFX12__) || defined(RAGGEDDNN_EMULATE_RDNA4)
     static constexpr bool IS_COMPILED = true;
 #else
     static constexpr bool IS_COMPILED = false;
 #endif
+    static constexpr int SHARED_ALIGNMENT = 16;
     template <class Element>
     using Tile = Rdna4Tile<Element>;
 };
+using AllArchs = Archs<Cdna, Rdna3, Rdna4>;
 
 }  // namespace raggeddnn::hip
 

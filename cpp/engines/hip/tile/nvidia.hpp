@@ -18,14 +18,13 @@ struct NvidiaTile {
     static constexpr int VALUES = 8;  // of a 16 x 16 tile, per lane
     static constexpr int STATS = 2;   // rows of such a tile that a lane has a part of
     static constexpr int STEP = 16;   // of the width, for one product of queries and keys
-    static constexpr bool IS_VALUE_TRANSPOSED = false;  // in shared memory
-    static constexpr bool KEEPS_QUERIES = false;  // in registers: read again from shared memory
+    static constexpr bool KEEPS_ROWS = false;  // in registers: read again from shared memory
 
     struct Operand {
         uint32_t r[4];
     };
-    using QueryOperand = Operand;
-    using KeyOperand = Operand;
+    using RowOperand = Operand;
+    using ColumnOperand = Operand;
     using WeightOperand = Operand;
     using ValueOperand = Operand;
     struct Accumulator {
@@ -38,29 +37,37 @@ struct NvidiaTile {
         return 8 * (i >> 2) + 2 * (lane & 3) + (i & 1);
     }
 
-    // Shared memory: rows of PITCH elements in chunks of 8; a chunk's place depends on its row, so
+    // Shared memory: rows of elements in chunks of 8; a chunk's place depends on its row, so
     // that the eight rows of a matrix lie in different banks (8 chunks of 16 bytes are all of
     // them).
-    template <int PITCH>
+    template <class Block>
     RAGGEDDNN_DEVICE static int place(int row, int chunk) {
-        return row * PITCH + 8 * (chunk ^ (row & 7));
+        return row * Block::WIDTH + 8 * (chunk ^ (row & 7));
     }
+    // Between rows that are a multiple of eight apart, for each row.
+    template <class Block>
+    RAGGEDDNN_DEVICE static constexpr int pitch() {
+        return Block::WIDTH;
+    }
+    // What stages wrote is what products read.
+    RAGGEDDNN_DEVICE static void show_to_products() {}
 
-    template <int PITCH>
-    RAGGEDDNN_DEVICE static Operand load_query(const uint16_t* memory, int row, int step,
+    template <class Block>
+    RAGGEDDNN_DEVICE static Operand load_row(const uint16_t* memory, int row, int step,
                                                int lane) {
-        return ldmatrix<false>(memory, row * PITCH + part<PITCH>(lane & 15, lane >> 4, step));
+        return ldmatrix<false>(memory, row * Block::WIDTH + part<Block>(lane & 15, lane >> 4, step));
     }
-    template <int PITCH>
-    RAGGEDDNN_DEVICE static Operand load_key(const uint16_t* memory, int key, int step, int lane) {
+    template <class Block>
+    RAGGEDDNN_DEVICE static Operand load_column(const uint16_t* memory, int column, int step,
+                                              int lane) {
         const int row = (lane & 7) + 8 * (lane >> 4);
-        return ldmatrix<false>(memory, key * PITCH + part<PITCH>(row, (lane >> 3) & 1, step));
+        return ldmatrix<false>(memory, column * Block::WIDTH + part<Block>(row, (lane >> 3) & 1, step));
     }
     // Values of 16 keys by 16 columns.
-    template <int PITCH>
+    template <class Block>
     RAGGEDDNN_DEVICE static Operand load_value(const uint16_t* memory, int key, int column,
                                                int lane) {
-        return ldmatrix<true>(memory, key * PITCH + part<PITCH>(lane & 15, lane >> 4, column / 16));
+        return ldmatrix<true>(memory, key * Block::WIDTH + part<Block>(lane & 15, lane >> 4, column / 16));
     }
 
     RAGGEDDNN_DEVICE static void multiply(const Operand& rows, const Operand& columns,
@@ -68,13 +75,13 @@ struct NvidiaTile {
         mma_16816<Element>(sum.x, rows.r, columns.r);
         mma_16816<Element>(sum.x + 4, rows.r, columns.r + 2);
     }
-    RAGGEDDNN_DEVICE static void scores(const Operand& query, const Operand& key,
-                                        Accumulator& sum) {
-        multiply(query, key, sum);
+    RAGGEDDNN_DEVICE static void multiply_row(const Operand& rows, const Operand& columns,
+                                              Accumulator& sum) {
+        multiply(rows, columns, sum);
     }
-    RAGGEDDNN_DEVICE static void output(const Operand& weights, const Operand& value,
-                                        Accumulator& sum) {
-        multiply(weights, value, sum);
+    RAGGEDDNN_DEVICE static void multiply_weight(const Operand& weights, const Operand& values,
+                                                 Accumulator& sum) {
+        multiply(weights, values, sum);
     }
 
     // Results of one product as the rows of the next: the layouts agree.
@@ -96,9 +103,9 @@ struct NvidiaTile {
 private:
     // place() of chunk 2 * pair + half in a row of a group of 16: all that depends on the lane is
     // the same for every pair.
-    template <int PITCH>
+    template <class Block>
     RAGGEDDNN_DEVICE static int part(int row, int half, int pair) {
-        return row * PITCH + 8 * ((2 * pair) ^ (half ^ (row & 7)));
+        return row * Block::WIDTH + 8 * ((2 * pair) ^ (half ^ (row & 7)));
     }
     template <bool IS_TRANSPOSED>
     RAGGEDDNN_DEVICE static Operand ldmatrix(const uint16_t* memory, int row) {

@@ -1,4 +1,4 @@
-// Rows of one head as a stage reads them.
+// Rows of one head as a stage reads them, and blocks of them as it leaves them.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,14 @@
 #include "gpu.hpp"
 
 namespace raggeddnn::hip {
+
+// Rows in shared memory; how they lie is the tile's business.
+template <int ROWS_, int WIDTH_>
+struct Block {
+    static constexpr int ROWS = ROWS_;
+    static constexpr int WIDTH = WIDTH_;
+    static constexpr int CHUNKS = WIDTH / 8;
+};
 
 struct RowSource {
     const uint16_t* data;  // the head's first row
@@ -34,17 +42,27 @@ struct RowSource {
     }
 };
 
-// `ROWS` rows of `WIDTH` elements that no wide load can read, by `THREADS` threads, element by
-// element: slow, and out of the way.
-template <class Tile, int ROWS, int WIDTH, int THREADS>
+// Rows that no wide load can read, by `THREADS` threads, element by element: slow, and out of the
+// way.
+template <class Tile, class Block, int THREADS>
 RAGGEDDNN_COLD void gather_rows(uint16_t* memory, RowSource source) {
 #pragma unroll 1
-    for (int i = thread_index(); i < ROWS * WIDTH; i += THREADS) {
-        const int row = i / WIDTH;
-        const int column = i % WIDTH;
-        memory[Tile::template place<WIDTH>(row, column / 8) + column % 8] =
+    for (int i = thread_index(); i < Block::ROWS * Block::WIDTH; i += THREADS) {
+        const int row = i / Block::WIDTH;
+        const int column = i % Block::WIDTH;
+        memory[Tile::template place<Block>(row, column / 8) + column % 8] =
             source.element(row, column);
     }
+}
+
+// The blocks that the stages began last are in shared memory, for every thread of the block of
+// threads. What was there before must not be needed any more, but by products not finished.
+template <class Stage, class... Stages>
+RAGGEDDNN_DEVICE void arrive(Stage& stage, Stages&... stages) {
+    if constexpr (Stage::WRITES_AT_FINISH) block_barrier();
+    stage.finish();
+    (stages.finish(), ...);
+    block_barrier();
 }
 
 }  // namespace raggeddnn::hip

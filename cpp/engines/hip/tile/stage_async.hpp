@@ -8,69 +8,85 @@
 
 namespace raggeddnn::hip {
 
-// `ROWS` rows of `WIDTH` elements by `THREADS` threads.
-template <class Tile, int ROWS, int WIDTH, int THREADS>
+// Blocks of rows one after another, by `THREADS` threads, into `SLOTS` places in turns.
+template <class Tile, class Block, int THREADS, int SLOTS>
 struct RowStage {
-    static constexpr int CHUNKS = WIDTH / 8;
-    static constexpr int SHARED_ELEMENTS = ROWS * WIDTH;
-    static constexpr int PER_THREAD = (ROWS * CHUNKS + THREADS - 1) / THREADS;
+    static constexpr bool WRITES_AT_FINISH = false;
+    static constexpr int CHUNKS = Block::CHUNKS;
+    static constexpr int SLOT_ELEMENTS = Block::ROWS * Block::WIDTH;
+    static constexpr int SHARED_ELEMENTS = SLOTS * SLOT_ELEMENTS;
+    static constexpr int PER_THREAD = (Block::ROWS * CHUNKS + THREADS - 1) / THREADS;
     // Rows that the threads copy at a time. Where they are whole groups of eight, a thread's places
     // differ by a constant.
     static constexpr int PASS = THREADS / CHUNKS;
     static constexpr bool IS_REGULAR =
-        THREADS % CHUNKS == 0 && PASS % 8 == 0 && ROWS % (PASS == 0 ? 1 : PASS) == 0;
+        THREADS % CHUNKS == 0 && PASS % 8 == 0 && Block::ROWS % (PASS == 0 ? 1 : PASS) == 0;
 
-    RAGGEDDNN_DEVICE RowStage(const RowSource& source, int64_t first_row)
-        : source_(source.from(first_row)) {
+    RAGGEDDNN_DEVICE RowStage(const RowSource& source, int64_t first_row, uint16_t* memory)
+        : source_(source.from(first_row)), memory_(memory) {
         if constexpr (IS_REGULAR) {
             const int row = thread_index() / CHUNKS;
             const int column = 8 * (thread_index() % CHUNKS);
             next_ = source_.at(row, column);
             left_ = column < source_.width ? source_.rows - row : 0;
-            place_ = Tile::template place<WIDTH>(row, column / 8);
+            place_ = Tile::template place<Block>(row, column / 8);
         }
     }
 
-    // Starts the next ROWS rows; the memory must be free.
-    RAGGEDDNN_DEVICE void begin(uint16_t* memory) {
+    // Starts the next block; with SLOTS 1 the memory must be free, else what was begun before the
+    // last block.
+    RAGGEDDNN_DEVICE void begin() {
+        begun_ = begun_ + 1 == SLOTS ? 0 : begun_ + 1;
+        uint16_t* memory = memory_ + begun_ * SLOT_ELEMENTS;
         if (!source_.is_wide) {
-            gather_rows<Tile, ROWS, WIDTH, THREADS>(memory, source_);
-            source_ = source_.from(ROWS);
+            gather_rows<Tile, Block, THREADS>(memory, source_);
+            source_ = source_.from(Block::ROWS);
         } else if constexpr (IS_REGULAR) {
 #pragma unroll
             for (int n = 0; n < PER_THREAD; ++n) {
-                copy_async_16(memory, place_ + n * PASS * WIDTH, next_, n * PASS < left_);
+                copy_async_16(memory, place_ + n * PASS * Tile::template pitch<Block>(), next_,
+                              n * PASS < left_);
                 next_ += PASS * source_.row_stride;
             }
-            left_ -= ROWS;
+            left_ -= Block::ROWS;
         } else {
 #pragma unroll
             for (int n = 0; n < PER_THREAD; ++n) {
                 const int i = thread_index() + n * THREADS;
-                if (ROWS * CHUNKS % THREADS != 0 && i >= ROWS * CHUNKS) break;
+                if (Block::ROWS * CHUNKS % THREADS != 0 && i >= Block::ROWS * CHUNKS) break;
                 const int row = i / CHUNKS;
                 const int column = 8 * (i % CHUNKS);
-                copy_async_16(memory, Tile::template place<WIDTH>(row, column / 8),
+                copy_async_16(memory, Tile::template place<Block>(row, column / 8),
                               source_.at(row, column), source_.has(row, column));
             }
-            source_ = source_.from(ROWS);
+            source_ = source_.from(Block::ROWS);
         }
         copies_commit();
     }
-    // All but the `PENDING` stages begun last are there, once the block has met at a barrier.
-    template <int PENDING>
-    RAGGEDDNN_DEVICE void finish(uint16_t*) {
-        copies_done<PENDING>();
+    // The last block begun is there, once the threads have met at a barrier.
+    RAGGEDDNN_DEVICE void finish() {
+        copies_done<0>();
+        Tile::show_to_products();
+        arrived_ = begun_;
     }
+    // The last block that arrived, and the same as the values of a product.
+    RAGGEDDNN_DEVICE uint16_t* current() const { return memory_ + arrived_ * SLOT_ELEMENTS; }
+    RAGGEDDNN_DEVICE uint16_t* current_values() const { return current(); }
 
 private:
     RowSource source_;
+    uint16_t* memory_;
     const uint16_t* next_ = nullptr;  // this thread's next chunk, with IS_REGULAR
     int left_ = 0;                    // rows from there on that exist
     int place_ = 0;
+    int begun_ = SLOTS - 1;
+    int arrived_ = 0;
 };
 
-template <class Tile, int KEYS, int WIDTH, int THREADS>
-using ValueStage = RowStage<Tile, KEYS, WIDTH, THREADS>;
+// Blocks that products take values from, and such that are read in both ways.
+template <class Tile, class Block, int THREADS, int SLOTS>
+using ValueStage = RowStage<Tile, Block, THREADS, SLOTS>;
+template <class Tile, class Block, int THREADS, int SLOTS>
+using BothStage = RowStage<Tile, Block, THREADS, SLOTS>;
 
 }  // namespace raggeddnn::hip

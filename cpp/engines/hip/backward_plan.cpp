@@ -1,0 +1,71 @@
+// A backward attention node on the GPU: what of it can be run, and its parameters at each execute.
+#include "backward_plan.hpp"
+
+#include <algorithm>
+
+#include "operands.hpp"
+
+namespace raggeddnn::hip {
+
+BackwardPlan::BackwardPlan(const plugin::GraphView& graph, const schema::Node& node)
+    : problem_(schema::read_sdpa_backward_problem(graph, node)) {
+    if (problem_.scale_uid) {
+        scale_ = plugin::ScalarOperand::make(graph.tensor(*problem_.scale_uid));
+    }
+    const schema::SdpaBackwardProblem& p = problem_;
+    check_operands(p, {&p.k, &p.v, &p.o, &p.d_o, &p.dq, &p.dk, &p.dv},
+                   {&*p.stats, p.d_stats ? &*p.d_stats : nullptr});
+    if (p.k.heads() != p.v.heads()) {
+        invalid("[", p.op, "] ", p.v.label, " has ", p.v.heads(), " heads, expected ",
+                p.k.heads(), " as ", p.k.label);
+    }
+    kernel_ = find_kernel(backward_kernels(), *kind_of(p.q.type),
+                          std::max(p.head_dim(), p.value_dim()));
+}
+
+void BackwardPlan::cut(void* workspace, BackwardParams& params, size_t& used) const {
+    const schema::SdpaBackwardProblem& p = problem_;
+    WorkspaceCutter cutter(workspace);
+    params.schedule_q = cutter.take_schedule(p.batches());
+    params.schedule_k = cutter.take_schedule(p.batches());
+    params.delta = cutter.take<float>(static_cast<size_t>(p.batches()) *
+                                      static_cast<size_t>(p.heads()) *
+                                      static_cast<size_t>(p.q.max_rows()));
+    used = cutter.used();
+}
+
+size_t BackwardPlan::workspace_size() const {
+    BackwardParams params{};
+    size_t used = 0;
+    cut(nullptr, params, used);
+    return used;
+}
+
+std::string BackwardPlan::explain_kernel() const {
+    return message("SdpaBackwardAttributes: tiles of ", kernel_->tile_rows, " rows by ",
+                   kernel_->block_keys, " keys for dQ, of ", kernel_->tile_keys, " keys by ",
+                   kernel_->block_rows, " rows for dK and dV, width up to ", kernel_->width, " (",
+                   kernel_->arch, "): ", kernel_->reason);
+}
+
+void BackwardPlan::execute(const plugin::ExecuteArgs& args) const {
+    const schema::SdpaBackwardProblem& p = problem_;
+    const bool has_rows = p.q.max_rows() > 0;
+    const bool has_keys = p.k.max_rows() > 0;
+    if (p.batches() == 0 || (!has_rows && !has_keys)) return;
+    const double scale = scale_ ? scale_->resolve(args.buffers) : p.scale;
+    BackwardParams params{};
+    static_cast<AttentionParams&>(params) = attention_params(p, scale, args.buffers);
+    params.d_o = row_tensor(p.d_o, args.buffers, has_rows && has_keys);
+    if (p.d_stats) params.d_stats = row_tensor(*p.d_stats, args.buffers, has_rows && has_keys);
+    params.d_q = row_tensor(p.dq, args.buffers, has_rows);
+    params.d_k = row_tensor(p.dk, args.buffers, has_keys);
+    params.d_v = row_tensor(p.dv, args.buffers, has_keys);
+    size_t used = 0;
+    cut(args.workspace, params, used);
+    if (const char* error = kernel_->launch(params, args.stream)) {
+        fail(ErrorCode::EXECUTION_FAILED, "[sdpa_backward] the kernel did not start: ", error);
+    }
+}
+
+}  // namespace raggeddnn::hip

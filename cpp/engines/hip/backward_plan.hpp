@@ -1,0 +1,31 @@
+// A backward attention node on the GPU.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "kernels.hpp"
+#include "raggeddnn/plugin/engine.hpp"
+#include "raggeddnn/schema/sdpa_backward_problem.hpp"
+
+namespace raggeddnn::hip {
+
+class BackwardPlan : public plugin::Plan {
+public:
+    // Throws raggeddnn::Exception with the reason why the node cannot be run.
+    BackwardPlan(const plugin::GraphView& graph, const schema::Node& node);
+
+    size_t workspace_size() const override;
+    std::string explain_kernel() const override;
+    // Queues the work on the stream and does not wait for it.
+    void execute(const plugin::ExecuteArgs& args) const override;
+
+private:
+    void cut(void* workspace, BackwardParams& params, size_t& used) const;
+
+    schema::SdpaBackwardProblem problem_;
+    std::optional<plugin::ScalarOperand> scale_;
+    const BackwardKernel* kernel_ = nullptr;
+};
+
+}  // namespace raggeddnn::hip

@@ -1,0 +1,41 @@
+// How the host starts a pass: a kernel of as many blocks as run at once, which take tile after
+// tile.
+#pragma once
+
+#include "../kernels.hpp"
+#include "../runtime.hpp"
+#include "../tile/arch.hpp"
+#include "rows.hpp"
+
+namespace raggeddnn::hip {
+
+template <class Pass>
+__global__ void __launch_bounds__(Pass::THREADS)
+    run_pass(const RAGGEDDNN_GRID_CONSTANT typename Pass::Params params) {
+    if constexpr (Pass::Arch::IS_COMPILED) {
+        extern __shared__ __align__(1024) unsigned char raggeddnn_pass_shared[];
+        Pass::run(params, *reinterpret_cast<typename Pass::Shared*>(raggeddnn_pass_shared));
+    }
+}
+
+inline int64_t tiles_of(int64_t rows, int64_t tile_rows) {
+    return (rows + tile_rows - 1) / tile_rows;
+}
+
+// `work`: tiles at most. Null, or the runtime's error text.
+template <class Pass>
+const char* launch_pass(const typename Pass::Params& params, int64_t work, gpu::Stream stream) {
+    const auto kernel = run_pass<Pass>;
+    constexpr int SHARED = sizeof(typename Pass::Shared);
+    static gpu::ResidentBlocks resident;
+    int most = 0;
+    if (const auto error = resident.find(&most, kernel, Pass::THREADS, SHARED)) {
+        return gpu::text_of(error);
+    }
+    const int64_t blocks = work < most ? work : most;
+    kernel<<<static_cast<unsigned>(blocks), Pass::THREADS, SHARED, stream>>>(params);
+    const auto error = gpu::last_error();
+    return error == gpu::SUCCESS ? nullptr : gpu::text_of(error);
+}
+
+}  // namespace raggeddnn::hip

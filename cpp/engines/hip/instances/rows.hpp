@@ -1,0 +1,21 @@
+// A row of the kernel tables, out of a pass.
+#pragma once
+
+#include "../kernels.hpp"
+#include "../tile/element.hpp"
+
+namespace raggeddnn::hip {
+
+template <class Element>
+inline constexpr ElementKind KIND_OF = ElementKind::BFLOAT16;
+template <>
+inline constexpr ElementKind KIND_OF<Float16> = ElementKind::FLOAT16;
+
+template <class Pass>
+KernelFacts facts_of() {
+    using Shape = typename Pass::Shape;
+    return {Pass::Arch::NAME, KIND_OF<typename Pass::Element>, Shape::WIDTH,
+            Shape::TILE_ROWS, Shape::BLOCK_KEYS, Shape::REASON};
+}
+
+}  // namespace raggeddnn::hip
