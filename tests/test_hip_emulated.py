@@ -11,7 +11,9 @@ import pytest
 from plugins.fakes import load, verdicts
 from raggeddnn.testing import CASES, make_problem
 from raggeddnn.testing.checks import run_and_check
+from raggeddnn.testing.gradients import make_backward
 from raggeddnn.testing.graphs import sdpa_graph
+from raggeddnn.testing.graphs_backward import run_and_check_backward, sdpa_backward_graph
 
 ARCHITECTURES = ("nvidia", "hopper", "cdna", "rdna3", "rdna4")
 SOURCES = {case.name: case for case in CASES}
@@ -20,6 +22,9 @@ READ = [
     for case in SOURCES.values()
     if case.dtype == "float32" and not case.dropout and case.bias is None
 ]
+
+TOO_LOUD = ("very-loud",)
+BACKWARD_REFUSALS = ("no backward kernel is as wide", "heads, expected")
 
 
 @pytest.fixture(params=ARCHITECTURES)
@@ -36,6 +41,20 @@ def test_case(engine, case, dtype):
     problem = make_problem(replace(case, dtype=dtype))
     sdpa = sdpa_graph(problem)
     run_and_check(sdpa, sdpa.build(engine), problem)
+
+
+@pytest.mark.parametrize("case", READ, ids=lambda case: case.name)
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_backward_case(engine, case, dtype):
+    if case.name in TOO_LOUD:
+        pytest.skip("its products exceed float, in which the kernels sum")
+    back = make_backward(replace(case, dtype=dtype))
+    graph = sdpa_backward_graph(back)
+    verdict = verdicts(graph.graph)[engine]
+    if not verdict.applicable:
+        assert any(word in verdict.reason for word in BACKWARD_REFUSALS), verdict.reason
+        pytest.skip(verdict.reason)
+    run_and_check_backward(graph, graph.build(engine), back)
 
 
 def test_what_is_not_read_is_a_reason(engine):

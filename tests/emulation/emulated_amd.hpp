@@ -27,7 +27,8 @@ template <class Element, class Layout>
 void multiply(float* c, const uint32_t* a, const uint32_t* b) {
     Lane lane{c, a, b};
     emulation::Block::current().together(
-        Layout::WAVE, [](void* const* lanes) {
+        Layout::WAVE,
+        [](void* const* lanes) {
             float rows[16][16];
             float columns[16][16];
             for (int l = 0; l < Layout::WAVE; ++l) {
@@ -88,6 +89,8 @@ inline constexpr int EMULATED_WAVE = 64;
 #else
 inline constexpr int EMULATED_WAVE = 32;
 #endif
+
+inline bool any_lane(bool is_true) { return any_of_wave<EMULATED_WAVE>(is_true); }
 
 template <class T>
 T shuffle_xor(T x, int mask) {

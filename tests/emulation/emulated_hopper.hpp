@@ -72,8 +72,7 @@ inline void multiply(void* const* lanes) {
             const int at = first.is_shared ? row_bytes(column) + 2 * k
                                            : row_bytes(k) + column / 64 * first.b.panel_bytes +
                                                  2 * (column % 64);
-            b[static_cast<size_t>(column * 16 + k)] =
-                first.to_float(swizzled(first.b.memory, at));
+            b[static_cast<size_t>(column * 16 + k)] = first.to_float(swizzled(first.b.memory, at));
         }
     }
     for (int l = 0; l < LANES; ++l) {
@@ -83,7 +82,8 @@ inline void multiply(void* const* lanes) {
             const int column = 8 * (i / 4) + 2 * (l % 4) + i % 2;
             float sum = own.adds ? own.c[i] : 0.0F;
             for (int k = 0; k < 16; ++k) {
-                sum += a[static_cast<size_t>(row * 16 + k)] * b[static_cast<size_t>(column * 16 + k)];
+                sum +=
+                    a[static_cast<size_t>(row * 16 + k)] * b[static_cast<size_t>(column * 16 + k)];
             }
             own.c[i] = sum;
         }
@@ -95,8 +95,7 @@ inline void multiply(void* const* lanes) {
 inline void fence_async_proxy() {}
 inline void warpgroup_fence() {}
 inline void warpgroup_commit() {
-    emulated_warpgroup::groups_of_lane().push_back(
-        std::move(emulated_warpgroup::open_of_lane()));
+    emulated_warpgroup::groups_of_lane().push_back(std::move(emulated_warpgroup::open_of_lane()));
     emulated_warpgroup::open_of_lane().clear();
 }
 template <int newest>

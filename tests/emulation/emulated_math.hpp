@@ -20,7 +20,8 @@ T exchange(T x, int mask) {
         T result;
     } lane{x, mask, x};
     emulation::Block::current().together(
-        WAVE, [](void* const* lanes) {
+        WAVE,
+        [](void* const* lanes) {
             for (int i = 0; i < WAVE; ++i) {
                 auto* own = static_cast<Lane*>(lanes[i]);
                 own->result = static_cast<Lane*>(lanes[(i ^ own->mask) % WAVE])->value;
@@ -28,6 +29,20 @@ T exchange(T x, int mask) {
         },
         &lane);
     return lane.result;
+}
+
+template <int WAVE>
+bool any_of_wave(bool is_true) {
+    bool lane = is_true;
+    emulation::Block::current().together(
+        WAVE,
+        [](void* const* lanes) {
+            bool any = false;
+            for (int i = 0; i < WAVE; ++i) any |= *static_cast<const bool*>(lanes[i]);
+            for (int i = 0; i < WAVE; ++i) *static_cast<bool*>(lanes[i]) = any;
+        },
+        &lane);
+    return lane;
 }
 
 }  // namespace raggeddnn::hip

@@ -19,7 +19,8 @@ void ldmatrix_x4(uint32_t (&r)[4], const uint16_t* memory, int row) {
         uint32_t* r;
     } lane{memory + row, r};
     emulation::Block::current().together(
-        32, [](void* const* lanes) {
+        32,
+        [](void* const* lanes) {
             for (int l = 0; l < 32; ++l) {
                 for (int m = 0; m < 4; ++m) {
                     uint32_t packed = 0;
@@ -44,7 +45,8 @@ void mma_16816(float* c, const uint32_t (&a)[4], const uint32_t* b) {
         const uint32_t* b;
     } lane{c, a, b};
     emulation::Block::current().together(
-        32, [](void* const* lanes) {
+        32,
+        [](void* const* lanes) {
             float rows[16][16];
             float columns[16][8];
             for (int l = 0; l < 32; ++l) {
@@ -77,6 +79,8 @@ template <class Element>
 uint32_t pack(float low, float high) {
     return Element::from_float(low) | static_cast<uint32_t>(Element::from_float(high)) << 16;
 }
+
+inline bool any_lane(bool is_true) { return any_of_wave<32>(is_true); }
 
 template <class T>
 T shuffle_xor(T x, int mask) {

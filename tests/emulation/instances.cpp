@@ -2,7 +2,10 @@
 #include <cstring>
 #include <memory>
 
+#include "attention/backward_keys.hpp"
+#include "attention/backward_queries.hpp"
 #include "attention/forward.hpp"
+#include "instances/backward_shapes.hpp"
 #include "instances/rows.hpp"
 #include "instances/shapes.hpp"
 #include "wave.hpp"
@@ -36,11 +39,11 @@ uint64_t next_seed() {
     return ++seed;
 }
 
-template <int TILE_ROWS, class WorkOfBatch>
-void run_schedule(const Schedule& schedule, int64_t batches, const WorkOfBatch& work) {
+template <class Pass>
+void run_schedule(const typename Pass::Params& params, const Schedule& schedule) {
     ScheduleShared shared;
     emulation::Block(SCHEDULE_THREADS, LANES_TOGETHER, next_seed()).run([&] {
-        make_schedule<TILE_ROWS>(schedule, batches, work, shared);
+        make_schedule<Pass>(params, schedule, shared);
     });
 }
 
@@ -58,7 +61,7 @@ void run_pass(const typename Pass::Params& params) {
 
 template <class Pass>
 const char* launch_forward(const ForwardParams& params, void*) {
-    run_schedule<Pass::TILE_ROWS>(params.schedule, params.batches, ForwardWork{params});
+    run_schedule<Pass>(params, params.schedule);
     run_pass<Pass>(params);
     return nullptr;
 }
@@ -67,6 +70,23 @@ template <class Element, int WIDTH>
 ForwardKernel forward_row() {
     using Pass = Forward<EmulatedArch, Element, ForwardShape<EmulatedArch, WIDTH>>;
     return {facts_of<Pass>(), launch_forward<Pass>};
+}
+
+template <class Queries, class Keys>
+const char* launch_backward(const BackwardParams& params, void*) {
+    run_schedule<Queries>(params, params.schedule_q);
+    run_schedule<Keys>(params, params.schedule_k);
+    run_pass<Queries>(params);
+    run_pass<Keys>(params);
+    return nullptr;
+}
+
+template <class Element, int WIDTH>
+BackwardKernel backward_row() {
+    using Shape = BackwardShape<EmulatedArch, WIDTH>;
+    using Queries = BackwardQueries<EmulatedArch, Element, typename Shape::Queries>;
+    using Keys = BackwardKeys<EmulatedArch, Element, typename Shape::Keys>;
+    return backward_facts<Queries, Keys>(Shape::REASON, launch_backward<Queries, Keys>);
 }
 
 }  // namespace
@@ -80,7 +100,15 @@ ForwardRows forward_kernels() {
     return kernels;
 }
 
-BackwardRows backward_kernels() { return {}; }
+BackwardRows backward_kernels() {
+    static const BackwardKernel kernels[] = {
+        backward_row<Bfloat16, 64>(),
+        backward_row<Bfloat16, 128>(),
+        backward_row<Float16, 64>(),
+        backward_row<Float16, 128>(),
+    };
+    return kernels;
+}
 
 bool is_device_usable(std::string&) { return true; }
 const char* device_arch() { return EmulatedArch::NAME; }

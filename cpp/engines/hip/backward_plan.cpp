@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "operands.hpp"
+#include "attention/backward_sequence.hpp"
 
 namespace raggeddnn::hip {
 
@@ -16,29 +16,32 @@ BackwardPlan::BackwardPlan(const plugin::GraphView& graph, const schema::Node& n
     check_operands(p, {&p.k, &p.v, &p.o, &p.d_o, &p.dq, &p.dk, &p.dv},
                    {&*p.stats, p.d_stats ? &*p.d_stats : nullptr});
     if (p.k.heads() != p.v.heads()) {
-        invalid("[", p.op, "] ", p.v.label, " has ", p.v.heads(), " heads, expected ",
-                p.k.heads(), " as ", p.k.label);
+        invalid("[", p.op, "] ", p.v.label, " has ", p.v.heads(), " heads, expected ", p.k.heads(),
+                " as ", p.k.label);
     }
-    kernel_ = find_kernel(backward_kernels(), *kind_of(p.q.type),
-                          std::max(p.head_dim(), p.value_dim()));
+    kernel_ =
+        find_kernel(backward_kernels(), *kind_of(p.q.type), std::max(p.head_dim(), p.value_dim()));
+    if (!kernel_) {
+        invalid("[", p.op, "] no backward kernel is as wide as head_dim ", p.head_dim(),
+                " and value dim ", p.value_dim());
+    }
 }
 
-void BackwardPlan::cut(void* workspace, BackwardParams& params, size_t& used) const {
+void BackwardPlan::cut(WorkspaceCutter& cutter, BackwardParams& params) const {
     const schema::SdpaBackwardProblem& p = problem_;
-    WorkspaceCutter cutter(workspace);
-    params.schedule_q = cutter.take_schedule(p.batches());
-    params.schedule_k = cutter.take_schedule(p.batches());
-    params.delta = cutter.take<float>(static_cast<size_t>(p.batches()) *
-                                      static_cast<size_t>(p.heads()) *
-                                      static_cast<size_t>(p.q.max_rows()));
-    used = cutter.used();
+    const int64_t rows = p.q.max_rows();
+    params.schedule_q =
+        cutter.take_schedule<BackwardSequence>(p.batches(), rows, kernel_->tile_rows);
+    params.schedule_k =
+        cutter.take_schedule<BackwardSequence>(p.batches(), p.k.max_rows(), kernel_->tile_keys);
+    params.delta = cutter.take<float>(static_cast<size_t>(p.batches() * p.heads() * rows));
 }
 
 size_t BackwardPlan::workspace_size() const {
     BackwardParams params{};
-    size_t used = 0;
-    cut(nullptr, params, used);
-    return used;
+    WorkspaceCutter cutter(nullptr);
+    cut(cutter, params);
+    return cutter.used();
 }
 
 std::string BackwardPlan::explain_kernel() const {
@@ -61,8 +64,8 @@ void BackwardPlan::execute(const plugin::ExecuteArgs& args) const {
     params.d_q = row_tensor(p.dq, args.buffers, has_rows);
     params.d_k = row_tensor(p.dk, args.buffers, has_keys);
     params.d_v = row_tensor(p.dv, args.buffers, has_keys);
-    size_t used = 0;
-    cut(args.workspace, params, used);
+    WorkspaceCutter cutter(args.workspace);
+    cut(cutter, params);
     if (const char* error = kernel_->launch(params, args.stream)) {
         fail(ErrorCode::EXECUTION_FAILED, "[sdpa_backward] the kernel did not start: ", error);
     }

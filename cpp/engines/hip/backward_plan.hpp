@@ -5,6 +5,7 @@
 #include <string>
 
 #include "kernels.hpp"
+#include "operands.hpp"
 #include "raggeddnn/plugin/engine.hpp"
 #include "raggeddnn/schema/sdpa_backward_problem.hpp"
 
@@ -21,7 +22,7 @@ public:
     void execute(const plugin::ExecuteArgs& args) const override;
 
 private:
-    void cut(void* workspace, BackwardParams& params, size_t& used) const;
+    void cut(WorkspaceCutter& cutter, BackwardParams& params) const;
 
     schema::SdpaBackwardProblem problem_;
     std::optional<plugin::ScalarOperand> scale_;

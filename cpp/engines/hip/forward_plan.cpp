@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "operands.hpp"
+#include "attention/sequence.hpp"
 
 namespace raggeddnn::hip {
 
@@ -14,13 +14,18 @@ ForwardPlan::ForwardPlan(const plugin::GraphView& graph, const schema::Node& nod
     }
     const schema::SdpaProblem& p = problem_;
     check_operands(p, {&p.k, &p.v, &p.o}, {p.stats ? &*p.stats : nullptr});
-    kernel_ = find_kernel(forward_kernels(), *kind_of(p.q.type),
-                          std::max(p.head_dim(), p.value_dim()));
+    kernel_ =
+        find_kernel(forward_kernels(), *kind_of(p.q.type), std::max(p.head_dim(), p.value_dim()));
+}
+
+Schedule ForwardPlan::cut(WorkspaceCutter& cutter) const {
+    return cutter.take_schedule<Sequence>(problem_.batches(), problem_.q.max_rows(),
+                                          kernel_->tile_rows);
 }
 
 size_t ForwardPlan::workspace_size() const {
     WorkspaceCutter cutter(nullptr);
-    cutter.take_schedule(problem_.batches());
+    cut(cutter);
     return cutter.used();
 }
 
@@ -35,7 +40,8 @@ void ForwardPlan::execute(const plugin::ExecuteArgs& args) const {
     if (p.batches() == 0 || p.q.max_rows() == 0) return;
     const double scale = scale_ ? scale_->resolve(args.buffers) : p.scale;
     ForwardParams params{attention_params(p, scale, args.buffers), {}};
-    params.schedule = WorkspaceCutter(args.workspace).take_schedule(p.batches());
+    WorkspaceCutter cutter(args.workspace);
+    params.schedule = cut(cutter);
     if (const char* error = kernel_->launch(params, args.stream)) {
         fail(ErrorCode::EXECUTION_FAILED, "[sdpa] the kernel did not start: ", error);
     }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "kernels.hpp"
+#include "operands.hpp"
 #include "raggeddnn/plugin/engine.hpp"
 #include "raggeddnn/schema/sdpa_problem.hpp"
 
@@ -21,6 +22,8 @@ public:
     void execute(const plugin::ExecuteArgs& args) const override;
 
 private:
+    Schedule cut(WorkspaceCutter& cutter) const;
+
     schema::SdpaProblem problem_;
     std::optional<plugin::ScalarOperand> scale_;
     const ForwardKernel* kernel_ = nullptr;

@@ -12,11 +12,31 @@ ForwardRows forward_f16_d64();
 ForwardRows forward_f16_d128();
 ForwardRows forward_f16_d192();
 ForwardRows forward_f16_d256();
+BackwardRows backward_bf16_d64();
+BackwardRows backward_bf16_d128();
+BackwardRows backward_f16_d64();
+BackwardRows backward_f16_d128();
 
 ForwardRows forward_kernels() {
     static const std::vector<ForwardKernel> kernels = joined<ForwardKernel>({
-        forward_bf16_d64(), forward_bf16_d128(), forward_bf16_d192(), forward_bf16_d256(),
-        forward_f16_d64(), forward_f16_d128(), forward_f16_d192(), forward_f16_d256(),
+        forward_bf16_d64(),
+        forward_bf16_d128(),
+        forward_bf16_d192(),
+        forward_bf16_d256(),
+        forward_f16_d64(),
+        forward_f16_d128(),
+        forward_f16_d192(),
+        forward_f16_d256(),
+    });
+    return kernels;
+}
+
+BackwardRows backward_kernels() {
+    static const std::vector<BackwardKernel> kernels = joined<BackwardKernel>({
+        backward_bf16_d64(),
+        backward_bf16_d128(),
+        backward_f16_d64(),
+        backward_f16_d128(),
     });
     return kernels;
 }

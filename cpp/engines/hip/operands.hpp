@@ -40,11 +40,16 @@ public:
         used_ += (count * sizeof(T) + 15) / 16 * 16;
         return array;
     }
-    Schedule take_schedule(int64_t batches) {
+    // Of tiles of so many of at most `max_rows` rows.
+    template <class Sequence>
+    Schedule take_schedule(int64_t batches, int64_t max_rows, int64_t tile_rows) {
         const auto count = static_cast<size_t>(batches);
+        const auto tiles = static_cast<size_t>((max_rows + tile_rows - 1) / tile_rows);
         Schedule schedule{};
-        schedule.first_tile = take<int64_t>(count + 1);
-        schedule.batch_of_place = take<int32_t>(count);
+        schedule.places = take<Place>(count);
+        schedule.sequences = take<Sequence>(count);
+        schedule.place_of_tile = take<int32_t>(count * tiles);
+        schedule.tiles = take<int64_t>(1);
         schedule.next_work = take<unsigned long long>(1);
         schedule.faults = take<unsigned int>(1);
         return schedule;

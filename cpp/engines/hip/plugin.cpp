@@ -17,6 +17,7 @@ public:
     const char* name() const override { return engine_name(); }
     const char* device() const override { return device_kind(); }
     int32_t priority() const override { return engine_priority(); }
+    std::vector<const char*> extensions() const override { return {"dstats"}; }
     std::vector<plugin::KnobInfo> knobs() const override {
         return {{"deterministic", "the same bits for the same inputs; always so here", 1}};
     }

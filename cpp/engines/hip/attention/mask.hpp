@@ -29,6 +29,11 @@ struct Mask {
     }
 };
 
+// The same band with rows and keys exchanged: which rows see a key. Of `rows` valid ones.
+RAGGEDDNN_DEVICE inline Mask exchanged(const Mask& mask, int64_t rows) {
+    return {rows, -mask.diagonal, mask.right, mask.left};
+}
+
 RAGGEDDNN_DEVICE inline Mask make_mask(const Band& band, const Sequence& s) {
     return {s.valid_k, band.is_bottom_right ? s.valid_k - s.valid_q : 0, band.left, band.right};
 }

@@ -32,11 +32,21 @@ struct Band {
     bool is_bottom_right;
 };
 
-// What the schedule kernel leaves for the attention kernels of the same lengths.
+// One batch's place in the order of work.
+struct Place {
+    int64_t first_tile;
+    int32_t tiles;  // of each head
+    int32_t batch;
+};
+
+// What the schedule kernel leaves for a pass over the same lengths. Batches are in the order of
+// work: the one with the longest tiles comes first.
 struct Schedule {
-    // First tile of each place in the order of work; B + 1 entries.
-    int64_t* first_tile;
-    int32_t* batch_of_place;  // the batch with the longest tiles comes first
+    Place* places;
+    void* sequences;  // the pass's, of each place
+    // Of the tiles of one head of every batch, one after another.
+    int32_t* place_of_tile;
+    int64_t* tiles;  // how many
     unsigned long long* next_work;
     // Not 0: some offset or length was out of range and has been clamped.
     unsigned int* faults;

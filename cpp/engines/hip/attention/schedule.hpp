@@ -1,6 +1,7 @@
-// From lengths to work: which tile of which batch and head comes next. The schedule kernel orders
-// the batches, longest first, so that the last tiles to be taken are short ones; blocks then take
-// numbers. All tiles of one head follow each other: they share keys, for the cache.
+// From lengths to work: which tile of which batch and head comes next. The schedule kernel reads
+// all offsets and lengths once and orders the batches, longest first, so that the last tiles to be
+// taken are short ones; blocks then take numbers. All tiles of one head follow each other: they
+// share keys, for the cache.
 #pragma once
 
 #include "device.hpp"
@@ -20,29 +21,36 @@ RAGGEDDNN_DEVICE inline int bucket_of(int64_t length) {
     return SCHEDULE_BUCKETS - 1 - (2 * log + half);
 }
 
-// What one batch asks of one pass.
-struct BatchWork {
-    int64_t rows;    // that something is written to: padding of dense tensors, too
-    int64_t length;  // of the other side: what a tile takes
-    bool is_faulty;
-};
-
 struct ScheduleShared {
     int counts[SCHEDULE_BUCKETS];
     int64_t tiles[SCHEDULE_THREADS];  // of the places of each thread
 };
 
-// One block of SCHEDULE_THREADS threads. `work_of_batch(batch)` is a BatchWork.
-template <int TILE_ROWS, class WorkOfBatch>
-RAGGEDDNN_DEVICE void make_schedule(const Schedule& schedule, int64_t batches,
-                                    const WorkOfBatch& work_of_batch, ScheduleShared& shared) {
+// The place that a tile belongs to: the last one that begins at or before it and is not empty.
+RAGGEDDNN_DEVICE inline int64_t find_place(const Place* places, int64_t batches, int64_t tile) {
+    int64_t low = 0;
+    int64_t high = batches;
+    while (high - low > 1) {
+        const int64_t middle = (low + high) / 2;
+        (places[middle].first_tile <= tile ? low : high) = middle;
+    }
+    return low;
+}
+
+// One block of SCHEDULE_THREADS threads. `Pass`: TILE_ROWS; Sequence; read(params, batch), which
+// makes one; rows(params, sequence), that something is written to; length(sequence), of the other
+// side, which says how long a tile takes.
+template <class Pass>
+RAGGEDDNN_DEVICE void make_schedule(const typename Pass::Params& p, const Schedule& schedule,
+                                    ScheduleShared& shared) {
     const int thread = thread_index();
+    const int64_t batches = p.batches;
     for (int i = thread; i < SCHEDULE_BUCKETS; i += SCHEDULE_THREADS) shared.counts[i] = 0;
     block_barrier();
     for (int64_t b = thread; b < batches; b += SCHEDULE_THREADS) {
-        const BatchWork work = work_of_batch(b);
-        if (work.is_faulty) raise_flag(schedule.faults);
-        add_shared(&shared.counts[bucket_of(work.length)], 1);
+        const typename Pass::Sequence s = Pass::read(p, b);
+        if (s.is_faulty) raise_flag(schedule.faults);
+        add_shared(&shared.counts[bucket_of(Pass::length(s))], 1);
     }
     block_barrier();
     if (thread == 0) {
@@ -55,10 +63,11 @@ RAGGEDDNN_DEVICE void make_schedule(const Schedule& schedule, int64_t batches,
     }
     block_barrier();
     for (int64_t b = thread; b < batches; b += SCHEDULE_THREADS) {
-        const BatchWork work = work_of_batch(b);
-        const int place = add_shared(&shared.counts[bucket_of(work.length)], 1);
-        schedule.batch_of_place[place] = static_cast<int32_t>(b);
-        schedule.first_tile[place + 1] = (work.rows + TILE_ROWS - 1) / TILE_ROWS;
+        const typename Pass::Sequence s = Pass::read(p, b);
+        const int place = add_shared(&shared.counts[bucket_of(Pass::length(s))], 1);
+        const int64_t tiles = (Pass::rows(p, s) + Pass::TILE_ROWS - 1) / Pass::TILE_ROWS;
+        schedule.places[place] = {0, static_cast<int32_t>(tiles), static_cast<int32_t>(b)};
+        static_cast<typename Pass::Sequence*>(schedule.sequences)[place] = s;
     }
     block_barrier();
     // Counts of tiles become sums: each thread has places next to each other.
@@ -66,18 +75,27 @@ RAGGEDDNN_DEVICE void make_schedule(const Schedule& schedule, int64_t batches,
     const int64_t begin = thread * share;
     const int64_t end = begin + share < batches ? begin + share : batches;
     int64_t own = 0;
-    for (int64_t i = begin; i < end; ++i) own += schedule.first_tile[i + 1];
+    for (int64_t i = begin; i < end; ++i) own += schedule.places[i].tiles;
     shared.tiles[thread] = own;
     block_barrier();
     int64_t before = 0;
-    for (int i = 0; i < thread; ++i) before += shared.tiles[i];
+    int64_t all = 0;
+    for (int i = 0; i < SCHEDULE_THREADS; ++i) {
+        if (i < thread) before += shared.tiles[i];
+        all += shared.tiles[i];
+    }
     for (int64_t i = begin; i < end; ++i) {
-        before += schedule.first_tile[i + 1];
-        schedule.first_tile[i + 1] = before;
+        schedule.places[i].first_tile = before;
+        before += schedule.places[i].tiles;
     }
     if (thread == 0) {
-        schedule.first_tile[0] = 0;
+        *schedule.tiles = all;
         *schedule.next_work = 0;
+    }
+    block_barrier();
+    for (int64_t tile = thread; tile < all; tile += SCHEDULE_THREADS) {
+        schedule.place_of_tile[tile] =
+            static_cast<int32_t>(find_place(schedule.places, batches, tile));
     }
 }
 
@@ -88,24 +106,21 @@ struct Work {
     bool is_there;
 };
 
-// `is_last_first`: tiles of a head in falling order, where those at the end take longest.
-RAGGEDDNN_DEVICE inline Work work_of(const Schedule& schedule, int64_t batches, int64_t heads,
-                                     int64_t number, bool is_last_first) {
-    const int64_t tiles = schedule.first_tile[batches];
-    Work work{0, 0, 0, number < tiles * heads};
+// Work number `number`, and its sequence where there is one. `is_last_first`: tiles of a head in
+// falling order, where those at the end take longest.
+template <class Sequence>
+RAGGEDDNN_DEVICE inline Work work_of(const Schedule& schedule, int64_t heads, int64_t number,
+                                     bool is_last_first, Sequence& sequence) {
+    Work work{0, 0, 0, number < *schedule.tiles * heads};
     if (!work.is_there) return work;
-    // The last place whose work begins at or before the number.
-    int64_t low = 0;
-    int64_t high = batches;
-    while (high - low > 1) {
-        const int64_t middle = (low + high) / 2;
-        (schedule.first_tile[middle] * heads <= number ? low : high) = middle;
-    }
-    const int64_t own = schedule.first_tile[low + 1] - schedule.first_tile[low];
-    const int64_t within = number - schedule.first_tile[low] * heads;
-    work.batch = schedule.batch_of_place[low];
-    work.head = within / own;
-    work.tile = is_last_first ? own - 1 - within % own : within % own;
+    const int32_t at = schedule.place_of_tile[number / heads];
+    const Place place = schedule.places[at];
+    sequence = static_cast<const Sequence*>(schedule.sequences)[at];
+    const int64_t within = number - place.first_tile * heads;
+    work.batch = place.batch;
+    work.head = within / place.tiles;
+    work.tile = within % place.tiles;
+    if (is_last_first) work.tile = place.tiles - 1 - work.tile;
     return work;
 }
 

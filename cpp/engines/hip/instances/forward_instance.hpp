@@ -8,18 +8,11 @@
 namespace raggeddnn::hip {
 
 template <class Pass>
-__global__ void __launch_bounds__(SCHEDULE_THREADS)
-    schedule_forward(const RAGGEDDNN_GRID_CONSTANT ForwardParams params) {
-    __shared__ ScheduleShared shared;
-    make_schedule<Pass::TILE_ROWS>(params.schedule, params.batches, ForwardWork{params}, shared);
-}
-
-template <class Pass>
 const char* launch_forward(const ForwardParams& params, void* stream) {
     const auto on = static_cast<gpu::Stream>(stream);
-    schedule_forward<Pass><<<1, SCHEDULE_THREADS, 0, on>>>(params);
-    return launch_pass<Pass>(params, tiles_of(params.max_rows_q, Pass::TILE_ROWS) *
-                                         params.batches * params.heads, on);
+    const int64_t tiles = tiles_of(params.max_rows_q, Pass::TILE_ROWS);
+    schedule_pass<Pass>(params, params.schedule, on);
+    return launch_pass<Pass>(params, tiles * params.batches * params.heads, on);
 }
 
 template <class Pass>

@@ -2,6 +2,7 @@
 // tile.
 #pragma once
 
+#include "../attention/schedule.hpp"
 #include "../kernels.hpp"
 #include "../runtime.hpp"
 #include "../tile/arch.hpp"
@@ -10,12 +11,28 @@
 namespace raggeddnn::hip {
 
 template <class Pass>
-__global__ void __launch_bounds__(Pass::THREADS)
+__global__ void __launch_bounds__(Pass::THREADS,
+                                  Pass::Arch::blocks_at_once(Pass::THREADS,
+                                                             sizeof(typename Pass::Shared)))
     run_pass(const RAGGEDDNN_GRID_CONSTANT typename Pass::Params params) {
     if constexpr (Pass::Arch::IS_COMPILED) {
         extern __shared__ __align__(1024) unsigned char raggeddnn_pass_shared[];
         Pass::run(params, *reinterpret_cast<typename Pass::Shared*>(raggeddnn_pass_shared));
     }
+}
+
+template <class Pass>
+__global__ void __launch_bounds__(SCHEDULE_THREADS)
+    run_schedule(const RAGGEDDNN_GRID_CONSTANT typename Pass::Params params,
+                 const RAGGEDDNN_GRID_CONSTANT Schedule schedule) {
+    __shared__ ScheduleShared shared;
+    make_schedule<Pass>(params, schedule, shared);
+}
+
+template <class Pass>
+void schedule_pass(const typename Pass::Params& params, const Schedule& schedule,
+                   gpu::Stream stream) {
+    run_schedule<Pass><<<1, SCHEDULE_THREADS, 0, stream>>>(params, schedule);
 }
 
 inline int64_t tiles_of(int64_t rows, int64_t tile_rows) {
@@ -25,6 +42,7 @@ inline int64_t tiles_of(int64_t rows, int64_t tile_rows) {
 // `work`: tiles at most. Null, or the runtime's error text.
 template <class Pass>
 const char* launch_pass(const typename Pass::Params& params, int64_t work, gpu::Stream stream) {
+    if (work == 0) return nullptr;
     const auto kernel = run_pass<Pass>;
     constexpr int SHARED = sizeof(typename Pass::Shared);
     static gpu::ResidentBlocks resident;

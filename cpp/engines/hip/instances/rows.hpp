@@ -14,8 +14,19 @@ inline constexpr ElementKind KIND_OF<Float16> = ElementKind::FLOAT16;
 template <class Pass>
 KernelFacts facts_of() {
     using Shape = typename Pass::Shape;
-    return {Pass::Arch::NAME, KIND_OF<typename Pass::Element>, Shape::WIDTH,
-            Shape::TILE_ROWS, Shape::BLOCK_KEYS, Shape::REASON};
+    return {Pass::Arch::NAME,  KIND_OF<typename Pass::Element>,
+            Shape::WIDTH,      Shape::TILE_ROWS,
+            Shape::BLOCK_KEYS, Shape::REASON};
+}
+
+template <class Queries, class Keys>
+BackwardKernel backward_facts(const char* reason,
+                              const char* (*launch)(const BackwardParams&, void*)) {
+    return {{Queries::Arch::NAME, KIND_OF<typename Queries::Element>, Queries::WIDTH,
+             Queries::TILE_ROWS, Queries::BLOCK_ROWS, reason},
+            Keys::TILE_ROWS,
+            Keys::BLOCK_ROWS,
+            launch};
 }
 
 }  // namespace raggeddnn::hip

@@ -31,12 +31,14 @@ RAGGEDDNN_FORWARD_SHAPE(Nvidia, 192, 128, 16, 64,
                         "16 rows a warp: more would not fit in registers beside the output")
 RAGGEDDNN_FORWARD_SHAPE(Nvidia, 256, 64, 16, 32,
                         "16 rows a warp and half a block of keys, for the same reason")
-RAGGEDDNN_FORWARD_SHAPE(Hopper, 64, 192, 16, 128,
-                        "three groups of four warps: registers hold no more than 192 rows")
-RAGGEDDNN_FORWARD_SHAPE(Hopper, 128, 128, 16, 128,
-                        "two groups of four warps: one's products hide the other's exponentials")
-RAGGEDDNN_FORWARD_SHAPE(Hopper, 192, 128, 16, 64, "two blocks of keys and values fit beside 128 rows")
-RAGGEDDNN_FORWARD_SHAPE(Hopper, 256, 128, 16, 64, "two blocks of keys and values fit beside 128 rows")
+RAGGEDDNN_FORWARD_SHAPE(Hopper, 64, 64, 16, 64,
+                        "one group of four warps: three blocks hide each other's exponentials")
+RAGGEDDNN_FORWARD_SHAPE(Hopper, 128, 64, 16, 64,
+                        "one group of four warps: two blocks hide each other's exponentials")
+RAGGEDDNN_FORWARD_SHAPE(Hopper, 192, 128, 16, 64,
+                        "two blocks of keys and values fit beside 128 rows")
+RAGGEDDNN_FORWARD_SHAPE(Hopper, 256, 128, 16, 64,
+                        "two blocks of keys and values fit beside 128 rows")
 #else
 RAGGEDDNN_FORWARD_SHAPE(Cdna, 64, 64, 16, 64, "queries stay in registers; two waves a SIMD")
 RAGGEDDNN_FORWARD_SHAPE(Cdna, 128, 64, 16, 64, "queries stay in registers")

@@ -48,7 +48,8 @@ struct CdnaTile : AmdTile<Element> {
     using Base = AmdTile<Element>;
     static constexpr int WAVE = 64;
     static constexpr int VALUES = 4;
-    static constexpr int STEP = 32;  // two instructions: the order of the sum does not matter
+    static constexpr int ADJACENT = 4;  // values in columns next to each other
+    static constexpr int STEP = 32;     // two instructions: the order of the sum does not matter
     static constexpr bool KEEPS_ROWS = true;  // in registers, of which there are 512
     using RowOperand = Words<4>;
     using ColumnOperand = Words<4>;
@@ -62,31 +63,32 @@ struct CdnaTile : AmdTile<Element> {
 
     template <class Block>
     RAGGEDDNN_DEVICE static RowOperand load_row(const uint16_t* memory, int row, int step,
-                                                    int lane) {
+                                                int lane) {
         return Base::template load<16, 4>(
             memory + Base::template place<Block>(row + (lane & 15), 4 * step + (lane >> 4)));
     }
     template <class Block>
     RAGGEDDNN_DEVICE static ColumnOperand load_column(const uint16_t* memory, int row, int step,
-                                                int lane) {
+                                                      int lane) {
         return load_row<Block>(memory, row, step, lane);
     }
     template <class Block>
     RAGGEDDNN_DEVICE static ValueOperand load_value(const uint16_t* memory, int key, int column,
                                                     int lane) {
         return Base::template load<8, 2>(
-            memory + Base::template place_of_column<Block>(column + (lane & 15)) + key + 4 * (lane >> 4));
+            memory + Base::template place_of_column<Block>(column + (lane & 15)) + key +
+            4 * (lane >> 4));
     }
     RAGGEDDNN_DEVICE static void multiply_row(const RowOperand& row, const ColumnOperand& column,
-                                        Accumulator& sum) {
+                                              Accumulator& sum) {
         mfma_16x16x16<Element>(sum.x, column.r, row.r);
         mfma_16x16x16<Element>(sum.x, column.r + 2, row.r + 2);
     }
     RAGGEDDNN_DEVICE static WeightOperand weights(const Accumulator& p, int) {
         return {{pack<Element>(p.x[0], p.x[1]), pack<Element>(p.x[2], p.x[3])}};
     }
-    RAGGEDDNN_DEVICE static void multiply_weight(const WeightOperand& weights, const ValueOperand& value,
-                                        Accumulator& sum) {
+    RAGGEDDNN_DEVICE static void multiply_weight(const WeightOperand& weights,
+                                                 const ValueOperand& value, Accumulator& sum) {
         mfma_16x16x16<Element>(sum.x, value.r, weights.r);
     }
     RAGGEDDNN_DEVICE static float row_max(float x) {
@@ -117,6 +119,7 @@ struct RdnaTile : AmdTile<Element> {
 template <class Element>
 struct Rdna3Tile : RdnaTile<Element> {
     using Base = RdnaTile<Element>;
+    static constexpr int ADJACENT = 1;
     using typename Base::Accumulator;
     using RowOperand = Words<8>;
     using ColumnOperand = Words<8>;
@@ -127,13 +130,13 @@ struct Rdna3Tile : RdnaTile<Element> {
 
     template <class Block>
     RAGGEDDNN_DEVICE static RowOperand load_row(const uint16_t* memory, int row, int step,
-                                                    int lane) {
+                                                int lane) {
         return Base::template load<16, 8>(memory +
                                           Base::template place<Block>(row + (lane & 15), 2 * step));
     }
     template <class Block>
     RAGGEDDNN_DEVICE static ColumnOperand load_column(const uint16_t* memory, int row, int step,
-                                                int lane) {
+                                                      int lane) {
         return load_row<Block>(memory, row, step, lane);
     }
     template <class Block>
@@ -143,7 +146,7 @@ struct Rdna3Tile : RdnaTile<Element> {
             memory + Base::template place_of_column<Block>(column + (lane & 15)) + key);
     }
     RAGGEDDNN_DEVICE static void multiply_row(const RowOperand& row, const ColumnOperand& column,
-                                        Accumulator& sum) {
+                                              Accumulator& sum) {
         wmma_rdna3<Element>(sum.x, column.r, row.r);
     }
     // Even keys are in one half of the wave, odd ones in the other; the operand wants both in each.
@@ -155,8 +158,8 @@ struct Rdna3Tile : RdnaTile<Element> {
         }
         return made;
     }
-    RAGGEDDNN_DEVICE static void multiply_weight(const WeightOperand& weights, const ValueOperand& value,
-                                        Accumulator& sum) {
+    RAGGEDDNN_DEVICE static void multiply_weight(const WeightOperand& weights,
+                                                 const ValueOperand& value, Accumulator& sum) {
         wmma_rdna3<Element>(sum.x, value.r, weights.r);
     }
 };
@@ -164,6 +167,7 @@ struct Rdna3Tile : RdnaTile<Element> {
 template <class Element>
 struct Rdna4Tile : RdnaTile<Element> {
     using Base = RdnaTile<Element>;
+    static constexpr int ADJACENT = 8;
     using typename Base::Accumulator;
     using RowOperand = Words<4>;
     using ColumnOperand = Words<4>;
@@ -174,23 +178,24 @@ struct Rdna4Tile : RdnaTile<Element> {
 
     template <class Block>
     RAGGEDDNN_DEVICE static RowOperand load_row(const uint16_t* memory, int row, int step,
-                                                    int lane) {
+                                                int lane) {
         return Base::template load<16, 4>(
             memory + Base::template place<Block>(row + (lane & 15), 2 * step + (lane >> 4)));
     }
     template <class Block>
     RAGGEDDNN_DEVICE static ColumnOperand load_column(const uint16_t* memory, int row, int step,
-                                                int lane) {
+                                                      int lane) {
         return load_row<Block>(memory, row, step, lane);
     }
     template <class Block>
     RAGGEDDNN_DEVICE static ValueOperand load_value(const uint16_t* memory, int key, int column,
                                                     int lane) {
         return Base::template load<16, 4>(
-            memory + Base::template place_of_column<Block>(column + (lane & 15)) + key + 8 * (lane >> 4));
+            memory + Base::template place_of_column<Block>(column + (lane & 15)) + key +
+            8 * (lane >> 4));
     }
     RAGGEDDNN_DEVICE static void multiply_row(const RowOperand& row, const ColumnOperand& column,
-                                        Accumulator& sum) {
+                                              Accumulator& sum) {
         wmma_rdna4<Element>(sum.x, column.r, row.r);
     }
     RAGGEDDNN_DEVICE static WeightOperand weights(const Accumulator& p, int) {
@@ -198,8 +203,8 @@ struct Rdna4Tile : RdnaTile<Element> {
         for (int i = 0; i < 4; ++i) made.r[i] = pack<Element>(p.x[2 * i], p.x[2 * i + 1]);
         return made;
     }
-    RAGGEDDNN_DEVICE static void multiply_weight(const WeightOperand& weights, const ValueOperand& value,
-                                        Accumulator& sum) {
+    RAGGEDDNN_DEVICE static void multiply_weight(const WeightOperand& weights,
+                                                 const ValueOperand& value, Accumulator& sum) {
         wmma_rdna4<Element>(sum.x, value.r, weights.r);
     }
 };

@@ -110,6 +110,13 @@ __device__ inline int wave_lane() {
     return static_cast<int>(__builtin_amdgcn_mbcnt_hi(~0U, __builtin_amdgcn_mbcnt_lo(~0U, 0U)));
 }
 
+__device__ inline bool any_lane(bool is_true) {
+#if defined(__GFX9__)
+    return __builtin_amdgcn_ballot_w64(is_true) != 0;
+#else
+    return __builtin_amdgcn_ballot_w32(is_true) != 0;
+#endif
+}
 __device__ inline uint32_t shuffle_xor(uint32_t x, int mask) {
     return static_cast<uint32_t>(
         __builtin_amdgcn_ds_bpermute((wave_lane() ^ mask) * 4, static_cast<int>(x)));

@@ -26,10 +26,9 @@ struct Archs {};
 namespace raggeddnn::hip {
 
 // Compute capability 8.0 and higher.
-struct Nvidia : TiledProducts {
+struct Nvidia : TiledArch {
     static constexpr const char* NAME = "nvidia";
     static constexpr bool IS_COMPILED = !RAGGEDDNN_IS_HOPPER;
-    static constexpr int SHARED_ALIGNMENT = 16;
     template <class Element>
     using Tile = NvidiaTile<Element>;
 };
@@ -38,6 +37,14 @@ struct Hopper {
     static constexpr const char* NAME = "hopper";
     static constexpr bool IS_COMPILED = RAGGEDDNN_IS_HOPPER;
     static constexpr int SHARED_ALIGNMENT = 1024;  // the swizzle repeats
+    // Blocks of threads that a multiprocessor is to hold, which caps their registers: as its 227 KB
+    // of shared memory allow, and so that each thread has 168 registers or more.
+    static constexpr int blocks_at_once(int threads, int shared_bytes) {
+        const int by_memory = 227 * 1024 / (shared_bytes + 1024);
+        const int by_registers = 65536 / (threads * 168);
+        const int blocks = by_memory < by_registers ? by_memory : by_registers;
+        return blocks < 1 ? 1 : blocks;
+    }
     template <class Element>
     using Tile = HopperTile<Element>;
     template <class Tile, class Rows, class Columns, int WAVE_ROWS>
@@ -56,36 +63,33 @@ using AllArchs = Archs<Nvidia, Hopper>;
 
 namespace raggeddnn::hip {
 
-struct Cdna : TiledProducts {
+struct Cdna : TiledArch {
     static constexpr const char* NAME = "cdna";
 #if defined(__GFX9__) || defined(RAGGEDDNN_EMULATE_CDNA)
     static constexpr bool IS_COMPILED = true;
 #else
     static constexpr bool IS_COMPILED = false;
 #endif
-    static constexpr int SHARED_ALIGNMENT = 16;
     template <class Element>
     using Tile = CdnaTile<Element>;
 };
-struct Rdna3 : TiledProducts {
+struct Rdna3 : TiledArch {
     static constexpr const char* NAME = "rdna3";
 #if defined(__GFX11__) || defined(RAGGEDDNN_EMULATE_RDNA3)
     static constexpr bool IS_COMPILED = true;
 #else
     static constexpr bool IS_COMPILED = false;
 #endif
-    static constexpr int SHARED_ALIGNMENT = 16;
     template <class Element>
     using Tile = Rdna3Tile<Element>;
 };
-struct Rdna4 : TiledProducts {
+struct Rdna4 : TiledArch {
     static constexpr const char* NAME = "rdna4";
 #if defined(__GFX12__) || defined(RAGGEDDNN_EMULATE_RDNA4)
     static constexpr bool IS_COMPILED = true;
 #else
     static constexpr bool IS_COMPILED = false;
 #endif
-    static constexpr int SHARED_ALIGNMENT = 16;
     template <class Element>
     using Tile = Rdna4Tile<Element>;
 };

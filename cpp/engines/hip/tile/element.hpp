@@ -52,9 +52,11 @@ struct Float16 {
 #endif
 };
 
-// Eight elements: what one wide load or store moves.
-struct alignas(16) Chunk {
-    uint16_t e[8];
+// Elements that one load or store moves.
+template <int COUNT>
+struct alignas(2 * COUNT) Elements {
+    uint16_t e[COUNT];
 };
+using Chunk = Elements<8>;
 
 }  // namespace raggeddnn::hip

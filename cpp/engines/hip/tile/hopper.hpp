@@ -61,13 +61,18 @@ public:
     template <int PENDING>
     RAGGEDDNN_DEVICE void finish(Accumulator (&sum)[PARTS][TILES]) const {
         warpgroup_wait<PENDING>();
+        settle(sum);
+    }
+    RAGGEDDNN_DEVICE static void settle(Accumulator (&sum)[PARTS][TILES]) {
 #pragma unroll
         for (int t = 0; t < TILES; t += GROUP) Wgmma<Element, GROUP>::hold(&sum[0][t]);
     }
 
 private:
     // Of 16 columns; within a panel the swizzle is in the hardware.
-    RAGGEDDNN_DEVICE static int at(int step, int rows) { return step / 4 * 64 * rows + step % 4 * 16; }
+    RAGGEDDNN_DEVICE static int at(int step, int rows) {
+        return step / 4 * 64 * rows + step % 4 * 16;
+    }
 
     const uint16_t* rows_;
 };

@@ -28,9 +28,9 @@ __device__ inline void warpgroup_wait() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(newest) : "memory");
 }
 
-// An operand in shared memory in the layout of 128-byte swizzles: groups of eight rows of 128 bytes,
-// 1024 bytes from group to group. `panel_bytes`: between panels of 64 columns, for operands whose
-// columns are the product's.
+// An operand in shared memory in the layout of 128-byte swizzles: groups of eight rows of 128
+// bytes, 1024 bytes from group to group. `panel_bytes`: between panels of 64 columns, for operands
+// whose columns are the product's.
 using MatrixDescriptor = uint64_t;
 __device__ inline MatrixDescriptor matrix_descriptor(const uint16_t* memory, int panel_bytes) {
     const uint64_t address = (shared_address(memory) & 0x3ffffU) >> 4;
@@ -40,22 +40,22 @@ __device__ inline MatrixDescriptor matrix_descriptor(const uint16_t* memory, int
     return address | leading | STRIDE | SWIZZLE_128;
 }
 
-// Products of 64 rows by COLUMNS columns by 16, for one type of elements. The sums of a lane are the
-// TILES tiles of 16 columns at c.
+// Products of 64 rows by COLUMNS columns by 16, for one type of elements. The sums of a lane are
+// the TILES tiles of 16 columns at c.
 template <class Element, int TILES>
 struct Wgmma;
 
 // The eight registers of a tile, and the names of those of four tiles.
-#define RAGGEDDNN_TILE(t)                                                                 \
+#define RAGGEDDNN_TILE(t)                                                                \
     "+f"(c[t].x[0]), "+f"(c[t].x[1]), "+f"(c[t].x[2]), "+f"(c[t].x[3]), "+f"(c[t].x[4]), \
         "+f"(c[t].x[5]), "+f"(c[t].x[6]), "+f"(c[t].x[7])
 #define RAGGEDDNN_TILES_4(t) \
     RAGGEDDNN_TILE(t), RAGGEDDNN_TILE(t + 1), RAGGEDDNN_TILE(t + 2), RAGGEDDNN_TILE(t + 3)
-#define RAGGEDDNN_NAMES_4                                                                 \
+#define RAGGEDDNN_NAMES_4                                                                    \
     "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23," \
     "%24,%25,%26,%27,%28,%29,%30,%31"
-#define RAGGEDDNN_NAMES_8                                                                  \
-    RAGGEDDNN_NAMES_4                                                                      \
+#define RAGGEDDNN_NAMES_8                                                                   \
+    RAGGEDDNN_NAMES_4                                                                       \
     ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52," \
     "%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
 
@@ -65,7 +65,8 @@ struct Wgmma;
     template <>                                                                                    \
     struct Wgmma<ELEMENT, TILES> {                                                                 \
         template <class Accumulator>                                                               \
-        __device__ static void shared(Accumulator* c, MatrixDescriptor a, MatrixDescriptor b, int adds) {          \
+        __device__ static void shared(Accumulator* c, MatrixDescriptor a, MatrixDescriptor b,      \
+                                      int adds) {                                                  \
             asm volatile("{.reg .pred p; setp.ne.b32 p, " I2                                       \
                          ", 0; wgmma.mma_async.sync.aligned.m64n" COLUMNS "k16.f32." TYPE "." TYPE \
                          " {" NAMES "}, " I0 ", " I1 ", p, 1, 1, 0, 0;}"                           \
@@ -73,7 +74,8 @@ struct Wgmma;
                          : "l"(a), "l"(b), "r"(adds));                                             \
         }                                                                                          \
         template <class Accumulator>                                                               \
-        __device__ static void registers(Accumulator* c, const uint32_t (&a)[4], MatrixDescriptor b) {     \
+        __device__ static void registers(Accumulator* c, const uint32_t (&a)[4],                   \
+                                         MatrixDescriptor b) {                                     \
             asm volatile("wgmma.mma_async.sync.aligned.m64n" COLUMNS "k16.f32." TYPE "." TYPE      \
                          " {" NAMES "}, {" I0 "," I1 "," I2 "," I3 "}, " I4 ", 1, 1, 1, 1;"        \
                          : __VA_ARGS__                                                             \

@@ -15,9 +15,10 @@ template <class Element_>
 struct NvidiaTile {
     using Element = Element_;
     static constexpr int WAVE = 32;
-    static constexpr int VALUES = 8;  // of a 16 x 16 tile, per lane
-    static constexpr int STATS = 2;   // rows of such a tile that a lane has a part of
-    static constexpr int STEP = 16;   // of the width, for one product of queries and keys
+    static constexpr int VALUES = 8;           // of a 16 x 16 tile, per lane
+    static constexpr int STATS = 2;            // rows of such a tile that a lane has a part of
+    static constexpr int ADJACENT = 2;         // values in columns next to each other
+    static constexpr int STEP = 16;            // of the width, for one product of queries and keys
     static constexpr bool KEEPS_ROWS = false;  // in registers: read again from shared memory
 
     struct Operand {
@@ -53,21 +54,23 @@ struct NvidiaTile {
     RAGGEDDNN_DEVICE static void show_to_products() {}
 
     template <class Block>
-    RAGGEDDNN_DEVICE static Operand load_row(const uint16_t* memory, int row, int step,
-                                               int lane) {
-        return ldmatrix<false>(memory, row * Block::WIDTH + part<Block>(lane & 15, lane >> 4, step));
+    RAGGEDDNN_DEVICE static Operand load_row(const uint16_t* memory, int row, int step, int lane) {
+        return ldmatrix<false>(memory,
+                               row * Block::WIDTH + part<Block>(lane & 15, lane >> 4, step));
     }
     template <class Block>
     RAGGEDDNN_DEVICE static Operand load_column(const uint16_t* memory, int column, int step,
-                                              int lane) {
+                                                int lane) {
         const int row = (lane & 7) + 8 * (lane >> 4);
-        return ldmatrix<false>(memory, column * Block::WIDTH + part<Block>(row, (lane >> 3) & 1, step));
+        return ldmatrix<false>(memory,
+                               column * Block::WIDTH + part<Block>(row, (lane >> 3) & 1, step));
     }
     // Values of 16 keys by 16 columns.
     template <class Block>
     RAGGEDDNN_DEVICE static Operand load_value(const uint16_t* memory, int key, int column,
                                                int lane) {
-        return ldmatrix<true>(memory, key * Block::WIDTH + part<Block>(lane & 15, lane >> 4, column / 16));
+        return ldmatrix<true>(memory,
+                              key * Block::WIDTH + part<Block>(lane & 15, lane >> 4, column / 16));
     }
 
     RAGGEDDNN_DEVICE static void multiply(const Operand& rows, const Operand& columns,

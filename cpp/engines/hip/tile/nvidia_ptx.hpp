@@ -73,6 +73,8 @@ __device__ inline float log2_fast(float x) {
 }
 __device__ inline float larger(float a, float b) { return fmaxf(a, b); }
 
+__device__ inline bool any_lane(bool is_true) { return __any_sync(0xffffffffU, is_true); }
+
 template <class T>
 __device__ inline T shuffle_xor(T x, int mask) {
     return __shfl_xor_sync(0xffffffffU, x, mask);

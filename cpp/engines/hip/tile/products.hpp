@@ -48,7 +48,8 @@ public:
             }
 #pragma unroll
             for (int t = 0; t < TILES; ++t) {
-                const auto other = Tile::template load_column<Columns>(columns, 16 * t, step, lane_);
+                const auto other =
+                    Tile::template load_column<Columns>(columns, 16 * t, step, lane_);
 #pragma unroll
                 for (int part = 0; part < PARTS; ++part) {
                     Tile::multiply_row(rows[part], other, sum[part][t]);
@@ -59,6 +60,8 @@ public:
     // The sum is there; `PENDING` products begun after it need not be.
     template <int PENDING>
     RAGGEDDNN_DEVICE void finish(Accumulator (&)[PARTS][TILES]) const {}
+    // What was computed from the sum is computed here, and not after a later wait.
+    RAGGEDDNN_DEVICE static void settle(Accumulator (&)[PARTS][TILES]) {}
 
 private:
     RAGGEDDNN_DEVICE typename Tile::RowOperand load(int part, int step) const {
@@ -100,7 +103,10 @@ public:
     RAGGEDDNN_DEVICE static void finish(Accumulator (&)[PARTS][COLUMN_TILES]) {}
 };
 
-struct TiledProducts {
+// What architectures have in common.
+struct TiledArch {
+    static constexpr int SHARED_ALIGNMENT = 16;
+    static constexpr int blocks_at_once(int, int) { return 1; }  // or more
     template <class Tile, class Rows, class Columns, int WAVE_ROWS>
     using RowProduct = TiledRowProduct<Tile, Rows, Columns, WAVE_ROWS>;
     template <class Tile, class Values, int WAVE_ROWS>

@@ -40,6 +40,13 @@ struct RowSource {
         if (!has(row, column)) return Chunk{};
         return *reinterpret_cast<const Chunk*>(at(row, column));
     }
+    // However the rows are aligned.
+    RAGGEDDNN_DEVICE Chunk any_chunk(int row, int column) const {
+        if (is_wide) return chunk(row, column);
+        Chunk made;
+        for (int i = 0; i < 8; ++i) made.e[i] = element(row, column + i);
+        return made;
+    }
 };
 
 // Rows that no wide load can read, by `THREADS` threads, element by element: slow, and out of the
@@ -57,11 +64,12 @@ RAGGEDDNN_COLD void gather_rows(uint16_t* memory, RowSource source) {
 
 // The blocks that the stages began last are in shared memory, for every thread of the block of
 // threads. What was there before must not be needed any more, but by products not finished.
-template <class Stage, class... Stages>
+template <class Tile, class Stage, class... Stages>
 RAGGEDDNN_DEVICE void arrive(Stage& stage, Stages&... stages) {
     if constexpr (Stage::WRITES_AT_FINISH) block_barrier();
     stage.finish();
     (stages.finish(), ...);
+    Tile::show_to_products();
     block_barrier();
 }
 

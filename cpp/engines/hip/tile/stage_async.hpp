@@ -23,7 +23,12 @@ struct RowStage {
         THREADS % CHUNKS == 0 && PASS % 8 == 0 && Block::ROWS % (PASS == 0 ? 1 : PASS) == 0;
 
     RAGGEDDNN_DEVICE RowStage(const RowSource& source, int64_t first_row, uint16_t* memory)
-        : source_(source.from(first_row)), memory_(memory) {
+        : memory_(memory) {
+        restart(source, first_row);
+    }
+    // Goes on with other rows.
+    RAGGEDDNN_DEVICE void restart(const RowSource& source, int64_t first_row) {
+        source_ = source.from(first_row);
         if constexpr (IS_REGULAR) {
             const int row = thread_index() / CHUNKS;
             const int column = 8 * (thread_index() % CHUNKS);
@@ -66,7 +71,6 @@ struct RowStage {
     // The last block begun is there, once the threads have met at a barrier.
     RAGGEDDNN_DEVICE void finish() {
         copies_done<0>();
-        Tile::show_to_products();
         arrived_ = begun_;
     }
     // The last block that arrived, and the same as the values of a product.

@@ -19,6 +19,10 @@ struct RowStage {
 
     RAGGEDDNN_DEVICE RowStage(const RowSource& source, int64_t first_row, uint16_t* memory)
         : source_(source.from(first_row)), memory_(memory) {}
+    // Goes on with other rows.
+    RAGGEDDNN_DEVICE void restart(const RowSource& source, int64_t first_row) {
+        source_ = source.from(first_row);
+    }
 
     // Starts the next block.
     RAGGEDDNN_DEVICE void begin() {
@@ -66,6 +70,10 @@ struct TransposingStage {
 
     RAGGEDDNN_DEVICE TransposingStage(const RowSource& source, int64_t first_row, uint16_t* memory)
         : source_(source.from(first_row)), memory_(memory) {}
+    // Goes on with other rows.
+    RAGGEDDNN_DEVICE void restart(const RowSource& source, int64_t first_row) {
+        source_ = source.from(first_row);
+    }
 
     RAGGEDDNN_DEVICE void begin() {
         if (!source_.is_wide) return;
@@ -108,8 +116,8 @@ private:
                 pairs[p] = rows[2 * p].e[column] | static_cast<uint32_t>(rows[2 * p + 1].e[column])
                                                        << 16;
             }
-            uint16_t* to = current_values() +
-                           Tile::template place_of_column<Block>(8 * chunk + column) + row;
+            uint16_t* to =
+                current_values() + Tile::template place_of_column<Block>(8 * chunk + column) + row;
             __builtin_memcpy(__builtin_assume_aligned(to, 8), pairs, sizeof(pairs));
         }
         if constexpr (IS_BOTH) {

@@ -1,0 +1,267 @@
+// Backward attention, second pass: dV = P^T dO and dK = scale dS^T Q, tile by tile of keys, block
+// by block of the queries of every head that shares them. All products are those of the first
+// pass with rows and columns exchanged: rows of a tile are keys here.
+#pragma once
+
+#include "../tile/arch.hpp"
+#include "operand_rows.hpp"
+#include "row_terms.hpp"
+#include "tile_work.hpp"
+
+namespace raggeddnn::hip {
+
+// Shape: WIDTH, TILE_ROWS (keys), WAVE_ROWS, BLOCK_ROWS (queries), SLOTS (blocks of queries in
+// shared memory).
+template <class Arch_, class Element_, class Shape_>
+struct BackwardKeys {
+    using Arch = Arch_;
+    using Element = Element_;
+    using Shape = Shape_;
+    using Params = BackwardParams;
+    using Tile = typename Arch::template Tile<Element>;
+    using Accumulator = typename Tile::Accumulator;
+    static constexpr int WIDTH = Shape::WIDTH;
+    static constexpr int TILE_ROWS = Shape::TILE_ROWS;
+    static constexpr int BLOCK_ROWS = Shape::BLOCK_ROWS;
+    static constexpr int WAVE_ROWS = Shape::WAVE_ROWS;
+    static constexpr int PARTS = WAVE_ROWS / 16;
+    static constexpr int THREADS = TILE_ROWS / WAVE_ROWS * Tile::WAVE;
+    static constexpr int QUERY_TILES = BLOCK_ROWS / 16;
+    static constexpr int COLUMN_TILES = WIDTH / 16;
+
+    using Rows = Block<TILE_ROWS, WIDTH>;
+    using Queries = Block<BLOCK_ROWS, WIDTH>;
+    using TileStage = RowStage<Tile, Rows, THREADS, 1>;
+    using QueryStage = BothStage<Tile, Queries, THREADS, Shape::SLOTS>;
+    using Terms = TermStage<BLOCK_ROWS>;
+    using ScoreProduct = typename Arch::template RowProduct<Tile, Rows, Queries, WAVE_ROWS>;
+    using GradientProduct = typename Arch::template WeightProduct<Tile, Queries, WAVE_ROWS>;
+    static_assert(BLOCK_ROWS <= THREADS);
+
+    // Where the tile's rows are kept in registers their memory is used again.
+    static constexpr int TILE_ELEMENTS = TileStage::SHARED_ELEMENTS;
+    static constexpr int BLOCKS_AT = Tile::KEEPS_ROWS ? 0 : 2 * TILE_ELEMENTS;
+    static constexpr int BLOCK_ELEMENTS = 2 * QueryStage::SHARED_ELEMENTS;
+    static constexpr int ELEMENTS = Tile::KEEPS_ROWS && TILE_ELEMENTS > BLOCK_ELEMENTS
+                                        ? TILE_ELEMENTS
+                                        : BLOCKS_AT + BLOCK_ELEMENTS;
+
+    struct alignas(Arch::SHARED_ALIGNMENT) Shared {
+        uint16_t memory[ELEMENTS];
+        RowTerms<BLOCK_ROWS> terms[2];
+        TileWork<BackwardSequence> at;
+    };
+
+    // What make_schedule() asks.
+    using Sequence = BackwardSequence;
+    RAGGEDDNN_DEVICE static Sequence read(const BackwardParams& p, int64_t batch) {
+        return read_backward_sequence(p, batch);
+    }
+    RAGGEDDNN_DEVICE static int64_t rows(const BackwardParams& p, const Sequence& s) {
+        const int64_t rows = rows_to_write(p.d_k, s.rows_k, p.max_rows_k);
+        const int64_t values = rows_to_write(p.d_v, s.rows_k, p.max_rows_k);
+        return rows > values ? rows : values;
+    }
+    RAGGEDDNN_DEVICE static int64_t length(const Sequence& s) { return s.valid_q; }
+    // And run_tiles().
+    static constexpr bool IS_LAST_FIRST = false;
+    RAGGEDDNN_DEVICE static int64_t heads(const BackwardParams& p) { return p.heads_k; }
+    RAGGEDDNN_DEVICE static Mask mask(const BackwardParams& p, const Sequence& s) {
+        return exchanged(make_mask(p.band, s), s.valid_q);
+    }
+    RAGGEDDNN_DEVICE static int64_t valid_rows(const Sequence& s) { return s.valid_k; }
+
+    RAGGEDDNN_DEVICE static void run(const BackwardParams& p, Shared& shared) {
+        run_tiles<BackwardKeys>(p, p.schedule_k, shared);
+    }
+
+    // A tile.
+    RAGGEDDNN_DEVICE BackwardKeys(const BackwardParams& p, Shared& shared)
+        : p_(p),
+          shared_(shared),
+          lane_(thread_index() % Tile::WAVE),
+          wave_row_(thread_index() / Tile::WAVE * WAVE_ROWS) {}
+
+    RAGGEDDNN_DEVICE void compute() {
+#pragma unroll
+        for (int part = 0; part < PARTS; ++part) {
+#pragma unroll
+            for (int c = 0; c < COLUMN_TILES; ++c) {
+                d_k_[part][c] = Accumulator{};
+                d_v_[part][c] = Accumulator{};
+            }
+        }
+        const int blocks = shared_.at.blocks();
+        if (blocks <= 0) return;
+        const Sequence& s = shared_.at.sequence;
+        const int64_t head_k = shared_.at.work.head;
+        const int64_t row = shared_.at.work.tile * TILE_ROWS;
+        const int64_t first_query = shared_.at.range.begin * BLOCK_ROWS;
+        const int group = p_.heads / p_.heads_k;
+        const int64_t first_head = head_k * group;
+
+        uint16_t* const value_memory = shared_.memory + (Tile::KEEPS_ROWS ? 0 : TILE_ELEMENTS);
+        TileStage keys(source_of(p_.k, s.k, head_k, s.valid_k, p_.width), row, shared_.memory);
+        TileStage values(source_of(p_.v, s.v, head_k, s.valid_k, p_.value_width), row,
+                         value_memory);
+        QueryStage queries(query_source(first_head), first_query, shared_.memory + BLOCKS_AT);
+        QueryStage d_o(d_o_source(first_head), first_query,
+                       shared_.memory + BLOCKS_AT + QueryStage::SHARED_ELEMENTS);
+        Terms terms(term_source(first_head), first_query, shared_.terms);
+        keys.begin();
+        if constexpr (Tile::KEEPS_ROWS) arrive<Tile>(keys);
+        const ScoreProduct score_product(shared_.memory, wave_row_, lane_);
+        values.begin();
+        queries.begin();
+        d_o.begin();
+        terms.begin();
+        if constexpr (Tile::KEEPS_ROWS) {
+            arrive<Tile>(values);
+        } else {
+            arrive<Tile>(keys, values, queries, d_o, terms);
+        }
+        const ScoreProduct weight_product(value_memory, wave_row_, lane_);
+        if constexpr (Tile::KEEPS_ROWS) arrive<Tile>(queries, d_o, terms);
+
+        // All blocks of a head, then those of the next one.
+        int block = 0;
+        for (int left = group * blocks; left > 0; --left) {
+            const uint16_t* own_queries = queries.current_values();
+            const uint16_t* own_d_o = d_o.current_values();
+            const RowTerms<BLOCK_ROWS>& own_terms = terms.current();
+            const int own_block = block;
+            block = block + 1 == blocks ? 0 : block + 1;
+            if (block == 0 && left > 1) {
+                const int64_t head = first_head + group - (left - 1) / blocks;
+                queries.restart(query_source(head), first_query);
+                d_o.restart(d_o_source(head), first_query);
+                terms.restart(term_source(head), first_query);
+            }
+            if (Shape::SLOTS > 1 && left > 1) {
+                queries.begin();
+                d_o.begin();
+                terms.begin();
+            }
+            Accumulator scores[PARTS][QUERY_TILES];
+            Accumulator d_weights[PARTS][QUERY_TILES];
+            score_product.begin(queries.current(), scores);
+            weight_product.begin(d_o.current(), d_weights);
+            score_product.template finish<1>(scores);
+            typename Tile::WeightOperand weights[PARTS][QUERY_TILES];
+            weigh(own_block, own_terms, scores, weights);
+            GradientProduct::begin(weights, own_d_o, lane_, d_v_);
+            weight_product.template finish<1>(d_weights);
+            typename Tile::WeightOperand d_scores[PARTS][QUERY_TILES];
+            differentiate(own_terms, scores, d_weights, d_scores);
+            GradientProduct::begin(d_scores, own_queries, lane_, d_k_);
+            GradientProduct::template finish<0>(d_v_);
+            GradientProduct::template finish<0>(d_k_);
+            if (left == 1) break;
+            if constexpr (Shape::SLOTS == 1) {
+                block_barrier();
+                queries.begin();
+                d_o.begin();
+                terms.begin();
+            }
+            arrive<Tile>(queries, d_o, terms);
+        }
+    }
+
+    // Valid rows get their gradients, the others that belong to the tensors get zeros.
+    RAGGEDDNN_DEVICE void write() {
+        const Sequence& s = shared_.at.sequence;
+        write_gradient(d_k_, p_.scale, p_.d_k, s.d_k, p_.width);
+        write_gradient(d_v_, 1.0F, p_.d_v, s.d_v, p_.value_width);
+    }
+
+private:
+    RAGGEDDNN_DEVICE RowSource query_source(int64_t head) const {
+        const Sequence& s = shared_.at.sequence;
+        return source_of(p_.q, s.q, head, s.valid_q, p_.width);
+    }
+    RAGGEDDNN_DEVICE RowSource d_o_source(int64_t head) const {
+        const Sequence& s = shared_.at.sequence;
+        return source_of(p_.d_o, s.d_o, head, s.valid_q, p_.value_width);
+    }
+    RAGGEDDNN_DEVICE TermSource term_source(int64_t head) const {
+        return terms_of(p_, shared_.at.sequence, shared_.at.work.batch, head);
+    }
+
+    // Scores become the weights of the forward pass, in float and as the next product takes them.
+    RAGGEDDNN_DEVICE void weigh(int block, const RowTerms<BLOCK_ROWS>& terms,
+                                Accumulator (&scores)[PARTS][QUERY_TILES],
+                                typename Tile::WeightOperand (&made)[PARTS][QUERY_TILES]) const {
+        const float factor = p_.scale * LOG2_E;
+        const bool is_plain = shared_.at.is_plain(block);
+        const int64_t first_query = (shared_.at.range.begin + block) * BLOCK_ROWS;
+        const int64_t row = shared_.at.work.tile * TILE_ROWS + wave_row_;
+#pragma unroll
+        for (int part = 0; part < PARTS; ++part) {
+#pragma unroll
+            for (int t = 0; t < QUERY_TILES; ++t) {
+#pragma unroll
+                for (int i = 0; i < Tile::VALUES; ++i) {
+                    const float log_sum = terms.log_sum[16 * t + Tile::column_of(lane_, i)];
+                    float& x = scores[part][t].x[i];
+                    x = exp2_fast(x * factor - log_sum);
+                }
+            }
+            if (!is_plain) {
+                hide<Tile>(scores[part], shared_.at.mask, row + 16 * part, first_query, lane_,
+                           0.0F);
+            }
+#pragma unroll
+            for (int t = 0; t < QUERY_TILES; ++t) {
+                made[part][t] = Tile::weights(scores[part][t], lane_);
+            }
+        }
+    }
+
+    // dS^T = P^T (dP^T - delta)
+    RAGGEDDNN_DEVICE void differentiate(
+        const RowTerms<BLOCK_ROWS>& terms, const Accumulator (&weights)[PARTS][QUERY_TILES],
+        const Accumulator (&d_weights)[PARTS][QUERY_TILES],
+        typename Tile::WeightOperand (&made)[PARTS][QUERY_TILES]) const {
+#pragma unroll
+        for (int part = 0; part < PARTS; ++part) {
+#pragma unroll
+            for (int t = 0; t < QUERY_TILES; ++t) {
+                Accumulator d_scores;
+#pragma unroll
+                for (int i = 0; i < Tile::VALUES; ++i) {
+                    const float delta = terms.delta[16 * t + Tile::column_of(lane_, i)];
+                    d_scores.x[i] = weights[part][t].x[i] * (d_weights[part][t].x[i] - delta);
+                }
+                made[part][t] = Tile::weights(d_scores, lane_);
+            }
+        }
+    }
+
+    RAGGEDDNN_DEVICE void write_gradient(const Accumulator (&gradient)[PARTS][COLUMN_TILES],
+                                         float by, const RowTensor& tensor, int64_t base,
+                                         int width) {
+        const Sequence& s = shared_.at.sequence;
+        float scale[PARTS][Tile::STATS];
+#pragma unroll
+        for (int part = 0; part < PARTS; ++part) {
+#pragma unroll
+            for (int stat = 0; stat < Tile::STATS; ++stat) scale[part][stat] = by;
+        }
+        block_barrier();  // no wave reads the memory any more
+        keep_results<Tile, Rows>(shared_.memory, wave_row_, lane_, gradient, scale);
+        block_barrier();
+        write_results<Tile, Rows, THREADS>(
+            shared_.memory,
+            target_of(tensor, base, shared_.at.work.head, shared_.at.work.tile * TILE_ROWS,
+                      {rows_to_write(tensor, s.rows_k, p_.max_rows_k), s.valid_k}, width));
+    }
+
+    const BackwardParams& p_;
+    Shared& shared_;
+    int lane_;
+    int wave_row_;
+    Accumulator d_k_[PARTS][COLUMN_TILES];
+    Accumulator d_v_[PARTS][COLUMN_TILES];
+};
+
+}  // namespace raggeddnn::hip

@@ -1,0 +1,268 @@
+// Backward attention, first pass: dQ = scale dS K with dS = P (dO V^T - delta), tile by tile of
+// queries, block by block of keys, with P computed again from the log-sum-exp (Dao 2023,
+// "FlashAttention-2", algorithm 2, with rows and columns exchanged: no sum is shared between tiles,
+// so nothing depends on their order). Leaves delta for the second pass.
+#pragma once
+
+#include "../tile/arch.hpp"
+#include "operand_rows.hpp"
+#include "row_terms.hpp"
+#include "tile_work.hpp"
+
+namespace raggeddnn::hip {
+
+// Shape: WIDTH, TILE_ROWS, WAVE_ROWS, BLOCK_ROWS (keys), SLOTS (blocks of keys in shared memory).
+template <class Arch_, class Element_, class Shape_>
+struct BackwardQueries {
+    using Arch = Arch_;
+    using Element = Element_;
+    using Shape = Shape_;
+    using Params = BackwardParams;
+    using Tile = typename Arch::template Tile<Element>;
+    using Accumulator = typename Tile::Accumulator;
+    static constexpr int WIDTH = Shape::WIDTH;
+    static constexpr int TILE_ROWS = Shape::TILE_ROWS;
+    static constexpr int BLOCK_ROWS = Shape::BLOCK_ROWS;
+    static constexpr int WAVE_ROWS = Shape::WAVE_ROWS;
+    static constexpr int PARTS = WAVE_ROWS / 16;
+    static constexpr int THREADS = TILE_ROWS / WAVE_ROWS * Tile::WAVE;
+    static constexpr int KEY_TILES = BLOCK_ROWS / 16;
+    static constexpr int COLUMN_TILES = WIDTH / 16;
+
+    using Rows = Block<TILE_ROWS, WIDTH>;
+    using Keys = Block<BLOCK_ROWS, WIDTH>;
+    using TileStage = RowStage<Tile, Rows, THREADS, 1>;
+    using KeyStage = BothStage<Tile, Keys, THREADS, Shape::SLOTS>;
+    using Values = RowStage<Tile, Keys, THREADS, Shape::SLOTS>;
+    using ScoreProduct = typename Arch::template RowProduct<Tile, Rows, Keys, WAVE_ROWS>;
+    using GradientProduct = typename Arch::template WeightProduct<Tile, Keys, WAVE_ROWS>;
+
+    // Where the tile's rows are kept in registers their memory is used again.
+    static constexpr int TILE_ELEMENTS = TileStage::SHARED_ELEMENTS;
+    static constexpr int BLOCKS_AT = Tile::KEEPS_ROWS ? 0 : 2 * TILE_ELEMENTS;
+    static constexpr int BLOCK_ELEMENTS = KeyStage::SHARED_ELEMENTS + Values::SHARED_ELEMENTS;
+    static constexpr int ELEMENTS = Tile::KEEPS_ROWS && TILE_ELEMENTS > BLOCK_ELEMENTS
+                                        ? TILE_ELEMENTS
+                                        : BLOCKS_AT + BLOCK_ELEMENTS;
+
+    struct alignas(Arch::SHARED_ALIGNMENT) Shared {
+        uint16_t memory[ELEMENTS];
+        RowTerms<TILE_ROWS> terms;
+        TileWork<BackwardSequence> at;
+    };
+
+    // What make_schedule() asks.
+    using Sequence = BackwardSequence;
+    RAGGEDDNN_DEVICE static Sequence read(const BackwardParams& p, int64_t batch) {
+        return read_backward_sequence(p, batch);
+    }
+    RAGGEDDNN_DEVICE static int64_t rows(const BackwardParams& p, const Sequence& s) {
+        return rows_to_write(p.d_q, s.rows_q, p.max_rows_q);
+    }
+    RAGGEDDNN_DEVICE static int64_t length(const Sequence& s) { return s.valid_k; }
+    // And run_tiles().
+    static constexpr bool IS_LAST_FIRST = true;
+    RAGGEDDNN_DEVICE static int64_t heads(const BackwardParams& p) { return p.heads; }
+    RAGGEDDNN_DEVICE static Mask mask(const BackwardParams& p, const Sequence& s) {
+        return make_mask(p.band, s);
+    }
+    RAGGEDDNN_DEVICE static int64_t valid_rows(const Sequence& s) { return s.valid_q; }
+
+    RAGGEDDNN_DEVICE static void run(const BackwardParams& p, Shared& shared) {
+        run_tiles<BackwardQueries>(p, p.schedule_q, shared);
+    }
+
+    // A tile.
+    RAGGEDDNN_DEVICE BackwardQueries(const BackwardParams& p, Shared& shared)
+        : p_(p),
+          shared_(shared),
+          lane_(thread_index() % Tile::WAVE),
+          wave_row_(thread_index() / Tile::WAVE * WAVE_ROWS) {}
+
+    RAGGEDDNN_DEVICE void compute() {
+#pragma unroll
+        for (int part = 0; part < PARTS; ++part) {
+#pragma unroll
+            for (int c = 0; c < COLUMN_TILES; ++c) gradient_[part][c] = Accumulator{};
+        }
+        const int blocks = shared_.at.blocks();
+        if (blocks <= 0) return;
+        find_terms();
+        const Sequence& s = shared_.at.sequence;
+        const int64_t head = shared_.at.work.head;
+        const int64_t head_k = head / (p_.heads / p_.heads_k);
+        const int64_t row = shared_.at.work.tile * TILE_ROWS;
+        const int64_t first_key = shared_.at.range.begin * BLOCK_ROWS;
+
+        uint16_t* const d_o_memory = shared_.memory + (Tile::KEEPS_ROWS ? 0 : TILE_ELEMENTS);
+        TileStage queries(source_of(p_.q, s.q, head, s.valid_q, p_.width), row, shared_.memory);
+        TileStage d_o(source_of(p_.d_o, s.d_o, head, s.valid_q, p_.value_width), row, d_o_memory);
+        KeyStage keys(source_of(p_.k, s.k, head_k, s.valid_k, p_.width), first_key,
+                      shared_.memory + BLOCKS_AT);
+        Values values(source_of(p_.v, s.v, head_k, s.valid_k, p_.value_width), first_key,
+                      shared_.memory + BLOCKS_AT + KeyStage::SHARED_ELEMENTS);
+        queries.begin();
+        if constexpr (Tile::KEEPS_ROWS) arrive<Tile>(queries);
+        const ScoreProduct score_product(shared_.memory, wave_row_, lane_);
+        d_o.begin();
+        keys.begin();
+        values.begin();
+        if constexpr (Tile::KEEPS_ROWS) {
+            arrive<Tile>(d_o);
+        } else {
+            arrive<Tile>(queries, d_o, keys, values);
+        }
+        const ScoreProduct weight_product(d_o_memory, wave_row_, lane_);
+        if constexpr (Tile::KEEPS_ROWS) arrive<Tile>(keys, values);
+        read_terms();
+
+        for (int block = 0; block < blocks; ++block) {
+            const uint16_t* own_keys = keys.current_values();
+            const bool has_next = block + 1 < blocks;
+            if (Shape::SLOTS > 1 && has_next) {
+                keys.begin();
+                values.begin();
+            }
+            Accumulator scores[PARTS][KEY_TILES];
+            Accumulator d_weights[PARTS][KEY_TILES];
+            score_product.begin(keys.current(), scores);
+            weight_product.begin(values.current(), d_weights);
+            score_product.template finish<1>(scores);
+            weigh(block, scores);
+            weight_product.template finish<0>(d_weights);
+            typename Tile::WeightOperand d_scores[PARTS][KEY_TILES];
+            differentiate(scores, d_weights, d_scores);
+            GradientProduct::begin(d_scores, own_keys, lane_, gradient_);
+            GradientProduct::template finish<0>(gradient_);
+            if (!has_next) break;
+            if constexpr (Shape::SLOTS == 1) {
+                block_barrier();
+                keys.begin();
+                values.begin();
+            }
+            arrive<Tile>(keys, values);
+        }
+    }
+
+    // Valid rows get their gradients, the others that belong to the tensor get zeros.
+    RAGGEDDNN_DEVICE void write() {
+        const Sequence& s = shared_.at.sequence;
+        float scale[PARTS][Tile::STATS];
+#pragma unroll
+        for (int part = 0; part < PARTS; ++part) {
+#pragma unroll
+            for (int stat = 0; stat < Tile::STATS; ++stat) scale[part][stat] = p_.scale;
+        }
+        block_barrier();  // no wave reads the memory any more
+        keep_results<Tile, Rows>(shared_.memory, wave_row_, lane_, gradient_, scale);
+        block_barrier();
+        write_results<Tile, Rows, THREADS>(
+            shared_.memory,
+            target_of(p_.d_q, s.d_q, shared_.at.work.head, shared_.at.work.tile * TILE_ROWS,
+                      {rows_to_write(p_.d_q, s.rows_q, p_.max_rows_q), s.valid_q}, p_.width));
+    }
+
+private:
+    // Each wave those of its rows: a few lanes side by side share a row.
+    RAGGEDDNN_DEVICE void find_terms() {
+        constexpr int LANES = WIDTH / 8 >= 32 ? 32 : WIDTH / 8 >= 16 ? 16 : 8;
+        constexpr int AT_ONCE = Tile::WAVE / LANES;
+        const Sequence& s = shared_.at.sequence;
+        const Work& work = shared_.at.work;
+        const int64_t row = work.tile * TILE_ROWS;
+        const RowSource o = source_of(p_.o, s.o, work.head, s.valid_q, p_.value_width).from(row);
+        const RowSource d_o =
+            source_of(p_.d_o, s.d_o, work.head, s.valid_q, p_.value_width).from(row);
+        float* delta = delta_of_head(p_, work.batch, work.head) + row;
+        const TermSource terms = terms_of(p_, s, work.batch, work.head);
+#pragma unroll 1
+        for (int r = wave_row_ + lane_ / LANES; r < wave_row_ + WAVE_ROWS; r += AT_ONCE) {
+            float sum = 0;
+#pragma unroll 1
+            for (int c = 8 * (lane_ % LANES); c < WIDTH; c += 8 * LANES) {
+                const Chunk a = o.any_chunk(r, c);
+                const Chunk b = d_o.any_chunk(r, c);
+#pragma unroll
+                for (int i = 0; i < 8; ++i)
+                    sum += Element::to_float(a.e[i]) * Element::to_float(b.e[i]);
+            }
+#pragma unroll
+            for (int mask = 1; mask < LANES; mask *= 2) sum += shuffle_xor(sum, mask);
+            if (lane_ % LANES != 0) continue;
+            const float log_sum = terms.log_sum(row + r);
+            const bool counts = log_sum != -TermSource::NOTHING;
+            if (counts && p_.d_stats.data) {
+                sum -= static_cast<const float*>(
+                    p_.d_stats.data)[s.d_stats + work.head * p_.d_stats.head_stride +
+                                     (row + r) * p_.d_stats.row_stride];
+            }
+            if (counts) delta[r] = sum;
+            shared_.terms.delta[r] = counts ? sum : 0.0F;
+            shared_.terms.log_sum[r] = log_sum;
+        }
+    }
+
+    RAGGEDDNN_DEVICE void read_terms() {
+#pragma unroll
+        for (int part = 0; part < PARTS; ++part) {
+#pragma unroll
+            for (int s = 0; s < Tile::STATS; ++s) {
+                const int row = wave_row_ + 16 * part + Tile::row_of_stat(lane_, s);
+                log_sum_[part][s] = shared_.terms.log_sum[row];
+                delta_[part][s] = shared_.terms.delta[row];
+            }
+        }
+    }
+
+    // Scores become the weights of the forward pass.
+    RAGGEDDNN_DEVICE void weigh(int block, Accumulator (&scores)[PARTS][KEY_TILES]) const {
+        const float factor = p_.scale * LOG2_E;
+        const bool is_plain = shared_.at.is_plain(block);
+        const int64_t first_key = (shared_.at.range.begin + block) * BLOCK_ROWS;
+        const int64_t row = shared_.at.work.tile * TILE_ROWS + wave_row_;
+#pragma unroll
+        for (int part = 0; part < PARTS; ++part) {
+#pragma unroll
+            for (int t = 0; t < KEY_TILES; ++t) {
+#pragma unroll
+                for (int i = 0; i < Tile::VALUES; ++i) {
+                    float& x = scores[part][t].x[i];
+                    x = exp2_fast(x * factor - log_sum_[part][Tile::stat_of(i)]);
+                }
+            }
+            if (!is_plain) {
+                hide<Tile>(scores[part], shared_.at.mask, row + 16 * part, first_key, lane_, 0.0F);
+            }
+        }
+    }
+
+    // dS = P (dP - delta)
+    RAGGEDDNN_DEVICE void differentiate(
+        const Accumulator (&weights)[PARTS][KEY_TILES],
+        const Accumulator (&d_weights)[PARTS][KEY_TILES],
+        typename Tile::WeightOperand (&made)[PARTS][KEY_TILES]) const {
+#pragma unroll
+        for (int part = 0; part < PARTS; ++part) {
+#pragma unroll
+            for (int t = 0; t < KEY_TILES; ++t) {
+                Accumulator d_scores;
+#pragma unroll
+                for (int i = 0; i < Tile::VALUES; ++i) {
+                    d_scores.x[i] = weights[part][t].x[i] *
+                                    (d_weights[part][t].x[i] - delta_[part][Tile::stat_of(i)]);
+                }
+                made[part][t] = Tile::weights(d_scores, lane_);
+            }
+        }
+    }
+
+    const BackwardParams& p_;
+    Shared& shared_;
+    int lane_;
+    int wave_row_;
+    float log_sum_[PARTS][Tile::STATS];
+    float delta_[PARTS][Tile::STATS];
+    Accumulator gradient_[PARTS][COLUMN_TILES];
+};
+
+}  // namespace raggeddnn::hip

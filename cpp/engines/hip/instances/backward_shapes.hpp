@@ -1,0 +1,59 @@
+// Sizes of the backward passes' tiles by architecture and width, with the reason for them.
+#pragma once
+
+#include "../tile/arch.hpp"
+
+namespace raggeddnn::hip {
+
+template <int WIDTH_, int TILE_ROWS_, int WAVE_ROWS_, int BLOCK_ROWS_, int SLOTS_>
+struct PassSizes {
+    static constexpr int WIDTH = WIDTH_;
+    static constexpr int TILE_ROWS = TILE_ROWS_;
+    static constexpr int WAVE_ROWS = WAVE_ROWS_;
+    static constexpr int BLOCK_ROWS = BLOCK_ROWS_;
+    static constexpr int SLOTS = SLOTS_;
+};
+
+// Queries: of the pass over tiles of queries; Keys: of that over tiles of keys.
+template <class Arch, int WIDTH>
+struct BackwardShape;
+
+#define RAGGEDDNN_BACKWARD_SHAPE(ARCH, WIDTH_, QUERIES, KEYS, WHY) \
+    template <>                                                    \
+    struct BackwardShape<ARCH, WIDTH_> {                           \
+        using Queries = PassSizes<WIDTH_, QUERIES>;                \
+        using Keys = PassSizes<WIDTH_, KEYS>;                      \
+        static constexpr const char* REASON = WHY;                 \
+    };
+#define RAGGEDDNN_SIZES(...) __VA_ARGS__
+
+#if defined(RAGGEDDNN_EMULATED_WAVE) && defined(RAGGEDDNN_EMULATE_NVIDIA) || defined(__CUDACC__)
+RAGGEDDNN_BACKWARD_SHAPE(Nvidia, 64, RAGGEDDNN_SIZES(64, 16, 64, 2), RAGGEDDNN_SIZES(64, 16, 64, 2),
+                         "16 rows a warp: two blocks a multiprocessor without spills")
+RAGGEDDNN_BACKWARD_SHAPE(Nvidia, 128, RAGGEDDNN_SIZES(64, 16, 64, 2),
+                         RAGGEDDNN_SIZES(64, 16, 32, 2),
+                         "half a block of queries: registers hold dK and dV beside the scores")
+RAGGEDDNN_BACKWARD_SHAPE(Hopper, 64, RAGGEDDNN_SIZES(64, 16, 64, 2), RAGGEDDNN_SIZES(64, 16, 64, 2),
+                         "one group of four warps: several blocks hide each other's exponentials")
+RAGGEDDNN_BACKWARD_SHAPE(Hopper, 128, RAGGEDDNN_SIZES(64, 16, 64, 2),
+                         RAGGEDDNN_SIZES(64, 16, 64, 2),
+                         "one group of four warps: two blocks hide each other's exponentials")
+#else
+RAGGEDDNN_BACKWARD_SHAPE(Cdna, 64, RAGGEDDNN_SIZES(64, 16, 64, 1), RAGGEDDNN_SIZES(64, 16, 64, 1),
+                         "rows of a tile stay in registers")
+RAGGEDDNN_BACKWARD_SHAPE(Cdna, 128, RAGGEDDNN_SIZES(64, 16, 64, 1), RAGGEDDNN_SIZES(64, 16, 32, 1),
+                         "rows of a tile stay in registers")
+RAGGEDDNN_BACKWARD_SHAPE(Rdna3, 64, RAGGEDDNN_SIZES(64, 16, 32, 1), RAGGEDDNN_SIZES(64, 16, 32, 1),
+                         "half a block of the other side: 256 registers")
+RAGGEDDNN_BACKWARD_SHAPE(Rdna3, 128, RAGGEDDNN_SIZES(64, 16, 16, 1), RAGGEDDNN_SIZES(64, 16, 16, 1),
+                         "LDS holds two tiles beside the blocks")
+RAGGEDDNN_BACKWARD_SHAPE(Rdna4, 64, RAGGEDDNN_SIZES(64, 16, 32, 1), RAGGEDDNN_SIZES(64, 16, 32, 1),
+                         "half a block of the other side: 256 registers")
+RAGGEDDNN_BACKWARD_SHAPE(Rdna4, 128, RAGGEDDNN_SIZES(64, 16, 16, 1), RAGGEDDNN_SIZES(64, 16, 16, 1),
+                         "LDS holds two tiles beside the blocks")
+#endif
+
+#undef RAGGEDDNN_SIZES
+#undef RAGGEDDNN_BACKWARD_SHAPE
+
+}  // namespace raggeddnn::hip

@@ -1,0 +1,71 @@
+// Results on their way to device memory: from a wave's registers to shared memory, and from there
+// in whole rows, so that stores are wide and next to each other.
+#pragma once
+
+#include "element.hpp"
+#include "gpu.hpp"
+
+namespace raggeddnn::hip {
+
+// A tile's rows of an output.
+struct RowTarget {
+    uint16_t* data;      // the tile's first row
+    int64_t row_stride;  // elements
+    int rows;            // that are written
+    int valid;           // beyond are zeros
+    int width;
+    bool is_wide;  // rows are aligned to chunks, and their width is a multiple of one
+};
+
+// sum * factor, rounded, to the wave's rows in `memory`, which holds a `Rows`. The factor of a row
+// that is nothing is 0, whatever its sum.
+template <class Tile, class Rows, int PARTS, int COLUMN_TILES>
+RAGGEDDNN_DEVICE void keep_results(uint16_t* memory, int wave_row, int lane,
+                                   const typename Tile::Accumulator (&sum)[PARTS][COLUMN_TILES],
+                                   const float (&factor)[PARTS][Tile::STATS]) {
+#pragma unroll
+    for (int part = 0; part < PARTS; ++part) {
+#pragma unroll
+        for (int c = 0; c < COLUMN_TILES; ++c) {
+#pragma unroll
+            for (int i = 0; i < Tile::VALUES; i += Tile::ADJACENT) {
+                const int stat = Tile::stat_of(i);
+                const int row = wave_row + 16 * part + Tile::row_of_stat(lane, stat);
+                const int column = 16 * c + Tile::column_of(lane, i);
+                uint16_t* to = memory + Tile::template place<Rows>(row, column / 8) + column % 8;
+                const float by = factor[part][stat];
+                Elements<Tile::ADJACENT> made;
+#pragma unroll
+                for (int n = 0; n < Tile::ADJACENT; ++n) {
+                    const float value = sum[part][c].x[i + n];
+                    made.e[n] = Tile::Element::from_float(by == 0 ? 0.0F : value * by);
+                }
+                *reinterpret_cast<Elements<Tile::ADJACENT>*>(to) = made;
+            }
+        }
+    }
+}
+
+// By `THREADS` threads, which have met at a barrier since the results were kept.
+template <class Tile, class Rows, int THREADS>
+RAGGEDDNN_DEVICE void write_results(const uint16_t* memory, const RowTarget& target) {
+#pragma unroll 4
+    for (int i = thread_index(); i < Rows::ROWS * Rows::CHUNKS; i += THREADS) {
+        const int row = i / Rows::CHUNKS;
+        const int column = 8 * (i % Rows::CHUNKS);
+        if (row >= target.rows || column >= target.width) continue;
+        Chunk chunk{};
+        if (row < target.valid) {
+            chunk = *reinterpret_cast<const Chunk*>(memory +
+                                                    Tile::template place<Rows>(row, column / 8));
+        }
+        uint16_t* to = target.data + row * target.row_stride + column;
+        if (target.is_wide) {
+            *reinterpret_cast<Chunk*>(to) = chunk;
+        } else {
+            for (int n = 0; n < 8 && column + n < target.width; ++n) to[n] = chunk.e[n];
+        }
+    }
+}
+
+}  // namespace raggeddnn::hip
