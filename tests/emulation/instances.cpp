@@ -67,6 +67,11 @@ std::span<const ForwardKernel> forward_kernels() {
 }
 
 bool is_device_usable(std::string&) { return true; }
+std::string device_architecture() { return std::string("emulated ") + Arch::NAME; }
+const char* read_back(void* to, const void* from, size_t bytes, void*) {
+    std::memcpy(to, from, bytes);
+    return nullptr;
+}
 const char* device_kind() { return "cpu"; }
 const char* engine_name() { return RAGGEDDNN_EMULATED_ENGINE; }
 int engine_priority() { return -1000; }  // by name only

@@ -100,7 +100,8 @@ ForwardPlan::ForwardPlan(const plugin::GraphView& graph, const schema::Node& nod
 
 size_t ForwardPlan::workspace_size() const {
     const auto batches = static_cast<size_t>(problem_.batches());
-    return aligned((batches + 1) * sizeof(int64_t)) + aligned(batches * sizeof(int32_t)) + 32;
+    return aligned(sizeof(FaultRecord)) + aligned((batches + 1) * sizeof(int64_t)) +
+           aligned(batches * sizeof(int32_t)) + sizeof(unsigned long long);
 }
 
 std::string ForwardPlan::explain_kernel() const {
@@ -109,10 +110,14 @@ std::string ForwardPlan::explain_kernel() const {
                    kernel_->reason);
 }
 
+std::string ForwardPlan::kernel_id() const {
+    return message("forward, tiles ", kernel_->tile_rows, "x", kernel_->block_keys, ", width ",
+                   kernel_->width);
+}
+
 void ForwardPlan::execute(const plugin::ExecuteArgs& args) const {
     const SdpaProblem& p = problem_;
-    const bool has_rows = p.batches() > 0 && p.q.max_rows() > 0;
-    if (!has_rows) return;
+    if (!has_rows()) return;
     const bool has_keys = p.k.max_rows() > 0;
     ForwardParams params{};
     params.q = row_tensor(p.q, args.buffers, !has_keys);
@@ -137,15 +142,23 @@ void ForwardPlan::execute(const plugin::ExecuteArgs& args) const {
     params.is_stats_dense = p.stats && !p.stats->ragged;
     auto* memory = static_cast<unsigned char*>(args.workspace);
     const auto batches = static_cast<size_t>(p.batches());
+    params.schedule.faults = reinterpret_cast<FaultRecord*>(memory);
+    params.schedule.owner = record_owner_;
+    memory += aligned(sizeof(FaultRecord));
     params.schedule.first_tile = reinterpret_cast<int64_t*>(memory);
     memory += aligned((batches + 1) * sizeof(int64_t));
     params.schedule.batch_of_place = reinterpret_cast<int32_t*>(memory);
     memory += aligned(batches * sizeof(int32_t));
     params.schedule.next_work = reinterpret_cast<unsigned long long*>(memory);
-    params.schedule.faults = reinterpret_cast<unsigned int*>(memory + 16);
     if (const char* error = kernel_->launch(params, args.stream)) {
         fail(ErrorCode::EXECUTION_FAILED, "[sdpa] the kernel did not start: ", error);
     }
+}
+
+std::optional<std::string> ForwardPlan::report_faults(const void* workspace,
+                                                      hipdnnPluginStream_t stream) const {
+    if (!has_rows()) return std::nullopt;  // nothing ran
+    return report_first_fault(problem_, record_owner_, workspace, stream);
 }
 
 }  // namespace raggeddnn::hip

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "faults.hpp"
+
 namespace raggeddnn::hip {
 
 // B + 1 offsets or B lengths in device memory; null: none.
@@ -38,8 +40,8 @@ struct Schedule {
     int64_t* first_tile;
     int32_t* batch_of_place;  // the batch with the most keys comes first
     unsigned long long* next_work;
-    // Not 0: some offset or length was out of range and has been clamped.
-    unsigned int* faults;
+    FaultRecord* faults;
+    uint64_t owner;  // of the record: a number of the plan's own
 };
 
 struct ForwardParams {

@@ -27,18 +27,33 @@ RAGGEDDNN_DEVICE inline int bucket_of(int64_t keys) {
     return SCHEDULE_BUCKETS - 1 - (2 * log + half);
 }
 
+// Every thread brings the first fault of its own batches. Once all have been here, behind a
+// barrier, the thread whose fault is the first of all writes it.
+RAGGEDDNN_DEVICE inline void claim_first(FaultRecord* record, const Fault& own) {
+    if (own.batch != Fault::NO_BATCH) lower(&record->first.batch, own.batch);
+}
+RAGGEDDNN_DEVICE inline void write_first(FaultRecord* record, const Fault& own) {
+    // Read by an atomic, too: atomics pass by caches that a plain read may find stale.
+    if (own.batch != Fault::NO_BATCH && lower(&record->first.batch, own.batch) == own.batch) {
+        record->first = own;
+    }
+}
+
 // One block of SCHEDULE_THREADS threads.
 template <int TILE_ROWS>
 RAGGEDDNN_DEVICE void make_schedule(const ForwardParams& p, int* counts) {
     const int thread = thread_index();
     for (int i = thread; i < SCHEDULE_BUCKETS; i += SCHEDULE_THREADS) counts[i] = 0;
+    if (thread == 0) *p.schedule.faults = {p.schedule.owner, {}};
     block_barrier();
+    Fault fault;
     for (int64_t b = thread; b < p.batches; b += SCHEDULE_THREADS) {
-        const Sequence s = read_sequence(p, b);
-        if (s.is_faulty) raise_flag(p.schedule.faults);
+        const Sequence s = read_sequence(p, b, fault);
         add_shared(&counts[bucket_of(s.valid_k)], 1);
     }
+    claim_first(p.schedule.faults, fault);
     block_barrier();
+    write_first(p.schedule.faults, fault);
     if (thread == 0) {
         int before = 0;
         for (int i = 0; i < SCHEDULE_BUCKETS; ++i) {
