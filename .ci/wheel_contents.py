@@ -13,6 +13,7 @@ NEEDED = [
     "raggeddnn/py.typed",
     "raggeddnn/lib/libraggeddnn.so",
     "raggeddnn/engines/libraggeddnn_reference.so",
+    "raggeddnn/engines/raggeddnn_hip.json",
     "raggeddnn/include/raggeddnn/plugin/engine_plugin_api.h",
     "raggeddnn/include/raggeddnn/plugin/export.hpp",
     "raggeddnn/include/raggeddnn/schema/graph_generated.h",

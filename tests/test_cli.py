@@ -6,13 +6,15 @@ import json
 import subprocess
 import sys
 import zlib
+from pathlib import Path
 
+import cpp_build
 import fb_builder as fb
 import numpy as np
 import pytest
 import raggeddnn as rd
 from raggeddnn import diagram
-from raggeddnn.cli import main
+from raggeddnn.cli import gpu_engine_in_build, main
 from raggeddnn.testing import Case, make_problem
 from raggeddnn.testing.graphs import sdpa_graph
 
@@ -32,6 +34,40 @@ def test_info_lists_every_engine_and_why_not(capsys):
         assert ("yes" if engine.available else "no") in line.split()
         if not engine.available:
             assert engine.reason and engine.reason in line
+
+
+def configured(tmp_path, *options):
+    """What the build records of the GPU engine."""
+    cpp_build.configure(cpp_build.ROOT, tmp_path, "-DRAGGEDDNN_BUILD_PYTHON=OFF", *options)
+    return gpu_engine_in_build(tmp_path / "engines")
+
+
+def test_info_says_whether_the_gpu_engine_is_in_this_build(capsys):
+    _, out, _ = run(capsys, "info")
+    (line,) = [line for line in out.splitlines() if line.startswith("GPU engine: ")]
+    is_there = any(Path(e.path).name == "libraggeddnn_hip.so" for e in rd.engines())
+    assert line.startswith("GPU engine: built for sm_" if is_there else "GPU engine: left out of")
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["-DRAGGEDDNN_GPU_TARGETS=none"], "RAGGEDDNN_GPU_TARGETS is none"),
+        (["-DCMAKE_CUDA_COMPILER=NOTFOUND"], "no GPU compiler (nvcc) was found"),
+        (
+            ["-DCMAKE_CUDA_COMPILER=nvcc", "-DNVIDIA_SMI=/bin/false"],
+            "no GPU was found, and RAGGEDDNN_GPU_TARGETS names no architecture",
+        ),
+    ],
+)
+def test_the_build_records_why_it_has_no_gpu_engine(tmp_path, options, reason):
+    assert configured(tmp_path, *options) == f"left out of this build: {reason}"
+
+
+def test_the_build_records_the_architectures_of_its_gpu_engine(tmp_path):
+    (tmp_path / "raggeddnn_hip.json").write_text('{"targets": ["sm_80", "sm_90"], "reason": ""}')
+    assert gpu_engine_in_build(tmp_path) == "built for sm_80, sm_90"
+    assert gpu_engine_in_build(tmp_path / "none").startswith("not recorded (")
 
 
 def test_the_package_runs_as_a_module():

@@ -5,12 +5,14 @@ device memory; ``pytest -m gpu``.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import raggeddnn as rd
+from metadata_faults import CASE, FILL, SINGLE, host_message, name_of, put, rows_of_batch
 from raggeddnn.testing import CASES, Problem, assert_sdpa_close, make_problem
 from raggeddnn.testing.checks import PREFILLS, assert_same_bits, check_written_rows
 from raggeddnn.testing.graphs import SdpaGraph, sdpa_graph
@@ -53,9 +55,15 @@ class OnDevice:
         size = max(self.plan.workspace_size, 1)
         self.workspace = self.torch.full((size,), 0xA5, dtype=self.torch.uint8, device="cuda")
 
-    def run(self, problem: Problem, fill: float) -> dict[str, Any]:
+    def run(
+        self, problem: Problem, fill: float, change: Callable[[dict[Any, Any]], None] | None = None
+    ) -> dict[str, Any]:
+        """Outputs; ``change`` is made to the host's pack before."""
         outputs = self.sdpa.new_outputs(problem, fill)
-        pack = {t: on_device(self.torch, a) for t, a in self.sdpa.pack(problem, outputs).items()}
+        host = self.sdpa.pack(problem, outputs)
+        if change is not None:
+            change(host)
+        pack = {t: on_device(self.torch, a) for t, a in host.items()}
         self.plan.execute(pack, workspace=self.workspace)
         self.torch.cuda.synchronize()
         tensors = self.sdpa.tensors
@@ -85,6 +93,65 @@ def test_what_is_not_read_is_refused():
         graph = sdpa_graph(make_problem(case)).graph
         verdicts = {v.engine: v for v in graph.explain(rd.Handle(device="cuda"))}
         assert not verdicts[ENGINE].applicable and words in verdicts[ENGINE].reason
+
+
+# ---- bad offsets and lengths ----
+
+
+@pytest.fixture(scope="module")
+def faulty():
+    problem = make_problem(CASE)
+    device = OnDevice(problem)
+    return device, problem, device.run(problem, FILL)
+
+
+@pytest.mark.parametrize(("fault", "tensor"), SINGLE, ids=name_of)
+def test_a_fault_is_reported_and_harms_no_other_batch(faulty, fault, tensor):
+    device, problem, good = faulty
+    messages = []
+
+    def change(pack):
+        put(fault, tensor, device.sdpa, pack)
+        messages.append(host_message(device.sdpa, pack))
+
+    made = device.run(problem, FILL, change)
+    assert device.plan.metadata_faults(device.workspace) == messages[0]
+    o, lse = device.sdpa.o_rows(made, problem), device.sdpa.lse_rows(made, problem)
+    good_o, good_lse = device.sdpa.o_rows(good, problem), device.sdpa.lse_rows(good, problem)
+    for batch in set(range(problem.batch)) - set(fault.batches):
+        rows = rows_of_batch(problem, batch)
+        assert_same_bits(o[rows], good_o[rows], f"{fault.name} of {tensor}: O of {batch}")
+        assert_same_bits(lse[:, rows], good_lse[:, rows], f"{fault.name}: LSE of {batch}")
+    device.run(problem, FILL)
+    assert device.plan.metadata_faults(device.workspace) is None
+
+
+def test_a_device_workspace_is_asked_for():
+    device = OnDevice(make_problem(CASE))
+    with pytest.raises(rd.InvalidValueError, match=r"metadata_faults: workspace is null, expected"):
+        device.plan.metadata_faults()
+    with pytest.raises(rd.InvalidValueError, match="no record of this plan"):
+        device.plan.metadata_faults(device.workspace)
+
+
+# ---- saved plans ----
+
+
+def test_a_saved_plan_gives_the_same_bits():
+    problem = make_problem(replace(CASE, scale_state="runtime", scale=0.5))
+    device = OnDevice(problem)
+    first = device.run(problem, FILL)
+    saved = device.plan.serialize()
+    with pytest.raises(rd.NotSupportedError, match="runs on cuda, the handle's device is cpu"):
+        rd.ExecutionPlan.deserialize(saved)
+    bare = device.plan.serialize_bare()
+    device.plan = rd.ExecutionPlan.deserialize(saved, handle=rd.Handle(device="cuda"))
+    again = device.run(problem, FILL)
+    for name, array in first.items():
+        assert_same_bits(again[name], array, name)
+    other = bare.replace(b"cuda/sm_", b"cuda/xy_")
+    with pytest.raises(rd.NotSupportedError, match=r"target is cuda/xy_\d+, expected cuda/sm_"):
+        rd.ExecutionPlan.deserialize(other, handle=rd.Handle(device="cuda"))
 
 
 # ---- through raggeddnn.torch ----

@@ -82,13 +82,18 @@ std::vector<ShapeOverride> read_overrides(const std::optional<py::dict>& overrid
     return result;
 }
 
-void execute(const ExecutionPlan& plan, hipdnnHandle& handle, const ExecuteCall& call) {
-    const Memory workspace = memory_of(call.workspace, "workspace");
+Memory workspace_of(const ExecutionPlan& plan, py::handle given) {
+    const Memory workspace = memory_of(given, "workspace");
     if (workspace.ptr && workspace.extent_bytes >= 0 &&
         static_cast<size_t>(workspace.extent_bytes) < plan.workspace_size()) {
         invalid("workspace has ", workspace.extent_bytes, " bytes, expected at least ",
                 plan.workspace_size());
     }
+    return workspace;
+}
+
+void execute(const ExecutionPlan& plan, hipdnnHandle& handle, const ExecuteCall& call) {
+    const Memory workspace = workspace_of(plan, call.workspace);
     const PackReader reader(plan, call.pack);
     const std::vector<ShapeOverride> overrides = read_overrides(call.overrides);
     const py::gil_scoped_release without_gil;
@@ -100,6 +105,18 @@ void execute_plan(const ExecutionPlan& plan, const py::dict& pack, py::object wo
     hipdnnHandle& handle = hipdnnHandle::of_thread(plan.device());
     handle.set_stream(stream_pointer(stream));
     execute(plan, handle, {pack, workspace, overrides});
+}
+
+std::optional<py::str> metadata_faults(const ExecutionPlan& plan, const py::object& workspace,
+                                       const py::object& stream) {
+    hipdnnHandle& handle = hipdnnHandle::of_thread(plan.device());
+    handle.set_stream(stream_pointer(stream));
+    const Memory memory = workspace_of(plan, workspace);
+    const std::optional<std::string> text = [&] {
+        const py::gil_scoped_release without_gil;
+        return plan.metadata_faults(handle, memory.ptr);
+    }();
+    return text ? std::optional(to_text(*text)) : std::nullopt;
 }
 
 // JSON of any blob, for `raggeddnn inspect`.
@@ -206,6 +223,15 @@ void bind_execution(py::module_& m) {
             "scalar, a number}. Raises InvalidValueError before anything is written when a buffer, "
             "an offset or a length is wrong. overrides: {tensor or uid: (dims, strides)}, for a "
             "graph with overridable shapes.")
+        .def(
+            "metadata_faults", &metadata_faults, py::arg("workspace") = py::none(),
+            py::arg("stream") = py::none(),
+            "What was wrong with the offsets and lengths of this plan's last execute with that "
+            "workspace (None: the one kept for this thread), as one sentence naming tensor, index, "
+            "what was got and what was expected: the first fault by batch. None when all was well, "
+            "and of engines on host memory, whose execute raises instead. Waits for the stream, "
+            "which execute does not. Raises InvalidValueError where the workspace has been used by "
+            "another plan since, NotSupportedError for a provider that cannot tell.")
         .def(
             "serialize",
             [](const ExecutionPlan& plan) { return to_bytes(plan.serialize_with_graph()); },

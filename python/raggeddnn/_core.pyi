@@ -271,6 +271,13 @@ class ExecutionPlan:
         Which kernels run, their tile sizes, and why these: a line for each node, as the engine tells it.
         """
 
+    def metadata_faults(
+        self, workspace: typing.Any = None, stream: typing.Any = None
+    ) -> str | None:
+        """
+        What was wrong with the offsets and lengths of this plan's last execute with that workspace (None: the one kept for this thread), as one sentence naming tensor, index, what was got and what was expected: the first fault by batch. None when all was well, and of engines on host memory, whose execute raises instead. Waits for the stream, which execute does not. Raises InvalidValueError where the workspace has been used by another plan since, NotSupportedError for a provider that cannot tell.
+        """
+
     def serialize(self) -> bytes:
         """
         The plan and its graph as bytes. Raises NotSupportedError for an engine that cannot save its plans.

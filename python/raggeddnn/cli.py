@@ -25,12 +25,26 @@ from ._inspect import describe
 from ._usage import UsageError, seconds
 
 
+def gpu_engine_in_build(folder: Path) -> str:
+    """What the build recorded of the GPU engine beside the engines in ``folder``: the architectures
+    that it was compiled for, or why it was left out.
+    """
+    try:
+        record = json.loads((folder / "raggeddnn_hip.json").read_text(encoding="utf-8"))
+    except OSError as error:
+        return f"not recorded ({error})"
+    if record["targets"]:
+        return f"built for {', '.join(record['targets'])}"
+    return f"left out of this build: {record['reason']}"
+
+
 def _info(_: argparse.Namespace) -> int:
     from .bench.report import text_table
 
     print(f"raggeddnn {rd.__version__}")
     print(f"Python {platform.python_version()}, NumPy {np.__version__}, {platform.platform()}")
     print(f"package: {Path(rd.__file__).parent} (engines are beside its library)")
+    print(f"GPU engine: {gpu_engine_in_build(Path(rd._core.__file__).parent / 'engines')}")
     print(f"RAGGEDDNN_PLUGIN_PATH: {os.environ.get('RAGGEDDNN_PLUGIN_PATH') or 'not set'}")
     rows = [
         [

@@ -20,6 +20,10 @@ inline int add_shared(int* counter, int by) {
     *counter += by;
     return before;
 }
-inline void raise_flag(unsigned int* flag) { *flag |= 1U; }
+inline uint32_t lower(uint32_t* least, uint32_t to) {
+    const uint32_t before = *least;
+    *least = to < before ? to : before;
+    return before;
+}
 
 }  // namespace raggeddnn::hip

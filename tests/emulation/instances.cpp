@@ -112,6 +112,11 @@ BackwardRows backward_kernels() {
 
 bool is_device_usable(std::string&) { return true; }
 const char* device_arch() { return EmulatedArch::NAME; }
+std::string device_architecture() { return std::string("emulated ") + EmulatedArch::NAME; }
+const char* read_back(void* to, const void* from, size_t bytes, void*) {
+    std::memcpy(to, from, bytes);
+    return nullptr;
+}
 const char* device_kind() { return "cpu"; }
 const char* engine_name() { return RAGGEDDNN_EMULATED_ENGINE; }
 int engine_priority() { return -1000; }  // by name only

@@ -30,8 +30,11 @@ BackwardPlan::BackwardPlan(const plugin::GraphView& graph, const schema::Node& n
 void BackwardPlan::cut(WorkspaceCutter& cutter, BackwardParams& params) const {
     const schema::SdpaBackwardProblem& p = problem_;
     const int64_t rows = p.q.max_rows();
+    FaultRecord* const faults = cutter.take_fault_record();
     params.schedule_q =
         cutter.take_schedule<BackwardSequence>(p.batches(), rows, kernel_->tile_rows);
+    params.schedule_q.faults = faults;
+    params.schedule_q.owner = record_owner_;
     params.schedule_k =
         cutter.take_schedule<BackwardSequence>(p.batches(), p.k.max_rows(), kernel_->tile_keys);
     params.delta = cutter.take<float>(static_cast<size_t>(p.batches() * p.heads() * rows));
@@ -51,11 +54,16 @@ std::string BackwardPlan::explain_kernel() const {
                    kernel_->arch, "): ", kernel_->reason);
 }
 
+std::string BackwardPlan::kernel_id() const {
+    return message("backward, tiles ", kernel_->tile_rows, "x", kernel_->block_keys, " and ",
+                   kernel_->tile_keys, "x", kernel_->block_rows, ", width ", kernel_->width);
+}
+
 void BackwardPlan::execute(const plugin::ExecuteArgs& args) const {
     const schema::SdpaBackwardProblem& p = problem_;
+    if (!has_work()) return;
     const bool has_rows = p.q.max_rows() > 0;
     const bool has_keys = p.k.max_rows() > 0;
-    if (p.batches() == 0 || (!has_rows && !has_keys)) return;
     const double scale = scale_ ? scale_->resolve(args.buffers) : p.scale;
     BackwardParams params{};
     static_cast<AttentionParams&>(params) = attention_params(p, scale, args.buffers);
@@ -69,6 +77,22 @@ void BackwardPlan::execute(const plugin::ExecuteArgs& args) const {
     if (const char* error = kernel_->launch(params, args.stream)) {
         fail(ErrorCode::EXECUTION_FAILED, "[sdpa_backward] the kernel did not start: ", error);
     }
+}
+
+std::optional<std::string> BackwardPlan::report_faults(const void* workspace,
+                                                       hipdnnPluginStream_t stream) const {
+    if (!has_work()) return std::nullopt;  // nothing ran
+    const auto tensor_of = [this](MetadataOf of) -> const schema::TensorGeometry& {
+        switch (of) {
+            case MetadataOf::D_O: return problem_.d_o;
+            case MetadataOf::D_STATS: return *problem_.d_stats;
+            case MetadataOf::D_Q: return problem_.dq;
+            case MetadataOf::D_K: return problem_.dk;
+            case MetadataOf::D_V: return problem_.dv;
+            default: return operand_of(problem_, of);
+        }
+    };
+    return report_first_fault(problem_, tensor_of, record_owner_, workspace, stream);
 }
 
 }  // namespace raggeddnn::hip

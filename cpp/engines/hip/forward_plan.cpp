@@ -19,8 +19,12 @@ ForwardPlan::ForwardPlan(const plugin::GraphView& graph, const schema::Node& nod
 }
 
 Schedule ForwardPlan::cut(WorkspaceCutter& cutter) const {
-    return cutter.take_schedule<Sequence>(problem_.batches(), problem_.q.max_rows(),
-                                          kernel_->tile_rows);
+    FaultRecord* const faults = cutter.take_fault_record();
+    Schedule schedule = cutter.take_schedule<Sequence>(problem_.batches(), problem_.q.max_rows(),
+                                                       kernel_->tile_rows);
+    schedule.faults = faults;
+    schedule.owner = record_owner_;
+    return schedule;
 }
 
 size_t ForwardPlan::workspace_size() const {
@@ -35,9 +39,14 @@ std::string ForwardPlan::explain_kernel() const {
                    "): ", kernel_->reason);
 }
 
+std::string ForwardPlan::kernel_id() const {
+    return message("forward, tiles ", kernel_->tile_rows, "x", kernel_->block_keys, ", width ",
+                   kernel_->width);
+}
+
 void ForwardPlan::execute(const plugin::ExecuteArgs& args) const {
     const schema::SdpaProblem& p = problem_;
-    if (p.batches() == 0 || p.q.max_rows() == 0) return;
+    if (!has_rows()) return;
     const double scale = scale_ ? scale_->resolve(args.buffers) : p.scale;
     ForwardParams params{attention_params(p, scale, args.buffers), {}};
     WorkspaceCutter cutter(args.workspace);
@@ -45,6 +54,15 @@ void ForwardPlan::execute(const plugin::ExecuteArgs& args) const {
     if (const char* error = kernel_->launch(params, args.stream)) {
         fail(ErrorCode::EXECUTION_FAILED, "[sdpa] the kernel did not start: ", error);
     }
+}
+
+std::optional<std::string> ForwardPlan::report_faults(const void* workspace,
+                                                      hipdnnPluginStream_t stream) const {
+    if (!has_rows()) return std::nullopt;  // nothing ran
+    const auto tensor_of = [this](MetadataOf of) -> const schema::TensorGeometry& {
+        return operand_of(problem_, of);
+    };
+    return report_first_fault(problem_, tensor_of, record_owner_, workspace, stream);
 }
 
 }  // namespace raggeddnn::hip

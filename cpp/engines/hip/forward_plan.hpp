@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "fault_report.hpp"
 #include "kernels.hpp"
 #include "operands.hpp"
 #include "raggeddnn/plugin/engine.hpp"
@@ -18,15 +19,20 @@ public:
 
     size_t workspace_size() const override;
     std::string explain_kernel() const override;
+    std::string kernel_id() const override;
     // Queues the work on the stream and does not wait for it.
     void execute(const plugin::ExecuteArgs& args) const override;
+    std::optional<std::string> report_faults(const void* workspace,
+                                             hipdnnPluginStream_t stream) const override;
 
 private:
     Schedule cut(WorkspaceCutter& cutter) const;
+    bool has_rows() const { return problem_.batches() > 0 && problem_.q.max_rows() > 0; }
 
     schema::SdpaProblem problem_;
     std::optional<plugin::ScalarOperand> scale_;
     const ForwardKernel* kernel_ = nullptr;
+    uint64_t record_owner_ = new_record_owner();
 };
 
 }  // namespace raggeddnn::hip

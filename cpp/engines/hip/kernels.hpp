@@ -2,6 +2,7 @@
 // of instances/, which a GPU compiler builds.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <span>
@@ -55,6 +56,11 @@ std::vector<Kernel> joined(std::initializer_list<std::span<const Kernel>> tables
 bool is_device_usable(std::string& why);
 // The architecture, of tile/arch.hpp, whose kernels the current device runs.
 const char* device_arch();
+// What the current device is, which plans are tied to: "sm_90", "gfx942"; "no device" without one.
+std::string device_architecture();
+// Copies from the device's memory to the host's and waits for the stream. Returns null, or the
+// runtime's error text.
+const char* read_back(void* to, const void* from, size_t bytes, void* stream);
 // Where its buffers live: "cuda" or "hip".
 const char* device_kind();
 const char* engine_name();

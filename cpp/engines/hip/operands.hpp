@@ -40,7 +40,9 @@ public:
         used_ += (count * sizeof(T) + 15) / 16 * 16;
         return array;
     }
-    // Of tiles of so many of at most `max_rows` rows.
+    // Where it is to be found: at the workspace's beginning.
+    FaultRecord* take_fault_record() { return take<FaultRecord>(1); }
+    // Without a fault record. Of tiles of so many of at most `max_rows` rows.
     template <class Sequence>
     Schedule take_schedule(int64_t batches, int64_t max_rows, int64_t tile_rows) {
         const auto count = static_cast<size_t>(batches);
@@ -51,7 +53,6 @@ public:
         schedule.place_of_tile = take<int32_t>(count * tiles);
         schedule.tiles = take<int64_t>(1);
         schedule.next_work = take<unsigned long long>(1);
-        schedule.faults = take<unsigned int>(1);
         return schedule;
     }
     size_t used() const { return used_; }

@@ -18,6 +18,9 @@ public:
     const char* device() const override { return device_kind(); }
     int32_t priority() const override { return engine_priority(); }
     std::vector<const char*> extensions() const override { return {"dstats"}; }
+    std::string target() const override {
+        return std::string(device_kind()) + "/" + device_architecture();
+    }
     std::vector<plugin::KnobInfo> knobs() const override {
         return {{"deterministic", "the same bits for the same inputs; always so here", 1}};
     }

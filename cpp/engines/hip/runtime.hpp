@@ -22,6 +22,10 @@ Error blocks_per_processor(int* count, Kernel kernel, int threads, size_t shared
     return cudaOccupancyMaxActiveBlocksPerMultiprocessor(count, kernel, threads, shared);
 }
 inline Error current_device(int* device) { return cudaGetDevice(device); }
+inline Error copy_to_host(void* to, const void* from, size_t bytes, Stream stream) {
+    return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream);
+}
+inline Error synchronize(Stream stream) { return cudaStreamSynchronize(stream); }
 inline Error processor_count(int* count, int device) {
     return cudaDeviceGetAttribute(count, cudaDevAttrMultiProcessorCount, device);
 }
@@ -46,6 +50,10 @@ Error blocks_per_processor(int* count, Kernel kernel, int threads, size_t shared
     return hipOccupancyMaxActiveBlocksPerMultiprocessor(count, kernel, threads, shared);
 }
 inline Error current_device(int* device) { return hipGetDevice(device); }
+inline Error copy_to_host(void* to, const void* from, size_t bytes, Stream stream) {
+    return hipMemcpyAsync(to, from, bytes, hipMemcpyDeviceToHost, stream);
+}
+inline Error synchronize(Stream stream) { return hipStreamSynchronize(stream); }
 inline Error processor_count(int* count, int device) {
     return hipDeviceGetAttribute(count, hipDeviceAttributeMultiprocessorCount, device);
 }

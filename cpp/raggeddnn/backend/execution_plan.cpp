@@ -295,11 +295,16 @@ void ExecutionPlan::check_extent(const PlanTensor& tensor, const Binding& bindin
     }
 }
 
-void* ExecutionPlan::workspace_or_own(void* given) const {
+void ExecutionPlan::check_device(const hipdnnHandle& handle, const char* call) const {
+    if (handle.device() == device_) return;
+    invalid(call, ": the handle's device is ", handle.device(), ", expected ", device_,
+            ", for which the plan was built");
+}
+
+void* ExecutionPlan::workspace_or_own(void* given, const char* call) const {
     if (given || workspace_size_ == 0) return given;
     if (device_ != "cpu") {
-        invalid("execute: workspace is null, expected ", workspace_size_,
-                " bytes of device memory");
+        invalid(call, ": workspace is null, expected ", workspace_size_, " bytes of device memory");
     }
     static thread_local Workspace own;
     return own.at_least(workspace_size_);
@@ -330,10 +335,7 @@ private:
 
 void ExecutionPlan::execute(hipdnnHandle& handle, std::span<const Binding> pack, void* workspace,
                             std::span<const ShapeOverride> overrides) const {
-    if (handle.device() != device_) {
-        invalid("execute: the handle's device is ", handle.device(), ", expected ", device_,
-                ", for which the plan was built");
-    }
+    check_device(handle, "execute");
     if (!overrides.empty() && !is_override_shape_enabled_) {
         invalid("execute: got ", overrides.size(),
                 " shape overrides, expected none: the graph does "
@@ -350,7 +352,7 @@ void ExecutionPlan::execute(hipdnnHandle& handle, std::span<const Binding> pack,
     }
     const backend::PluginLibrary& library = *engine_.library;
     const hipdnnEnginePluginHandle_t plugin_handle = handle.plugin_handle(engine_.library)->get();
-    void* const memory = workspace_or_own(workspace);
+    void* const memory = workspace_or_own(workspace, "execute");
     if (overrides.empty()) {
         library.check(
             library.call().execute(plugin_handle, context_, memory, buffers.data(), buffers.size()),
@@ -380,6 +382,23 @@ void ExecutionPlan::execute(hipdnnHandle& handle, std::span<const Binding> pack,
                       static_cast<uint32_t>(overrides.size()), uids.data(), lengths.data(),
                       shapes.data(), strides.data()),
                   "hipdnnEnginePluginExecuteOpGraphWithOverrides");
+}
+
+std::optional<std::string> ExecutionPlan::metadata_faults(hipdnnHandle& handle,
+                                                          void* workspace) const {
+    check_device(handle, "metadata_faults");
+    const backend::PluginLibrary& library = *engine_.library;
+    if (!library.call().report_faults) {
+        fail(ErrorCode::NOT_SUPPORTED, "engine ", engine_name(), " (plugin ", library.name(),
+             ") cannot tell what was wrong with offsets and lengths");
+    }
+    const hipdnnEnginePluginHandle_t plugin_handle = handle.plugin_handle(engine_.library)->get();
+    const char* text = nullptr;
+    library.check(
+        library.call().report_faults(plugin_handle, context_,
+                                     workspace_or_own(workspace, "metadata_faults"), &text),
+        "raggeddnnEnginePluginReportFaults");
+    return text ? std::optional<std::string>(text) : std::nullopt;
 }
 
 }  // namespace raggeddnn

@@ -83,6 +83,13 @@ public:
     void execute(hipdnnHandle& handle, std::span<const Binding> pack, void* workspace,
                  std::span<const ShapeOverride> overrides = {}) const;
 
+    // What was wrong with the offsets and lengths of this plan's last execute with that workspace
+    // (null: the memory kept for this thread), as one sentence; nothing when all was well. Engines
+    // on host memory throw instead when they execute; on a GPU nobody waits to hear of it. Waits
+    // for the handle's stream. Throws where the workspace has been used otherwise since, and
+    // NOT_SUPPORTED for an engine that cannot tell.
+    std::optional<std::string> metadata_faults(hipdnnHandle& handle, void* workspace) const;
+
 private:
     ExecutionPlan() = default;
     void compile(const schema::GraphBlob& engine_graph,
@@ -95,7 +102,8 @@ private:
                           std::span<const Binding> pack) const;
     void check_extent(const PlanTensor& tensor, const Binding& binding,
                       std::span<const Binding> pack) const;
-    void* workspace_or_own(void* given) const;
+    void check_device(const hipdnnHandle& handle, const char* call) const;
+    void* workspace_or_own(void* given, const char* call) const;
 
     std::shared_ptr<const schema::GraphBlob> graph_;
     backend::LoadedEngine engine_;

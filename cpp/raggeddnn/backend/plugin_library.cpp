@@ -88,6 +88,7 @@ void PluginLibrary::resolve(void* library) {
     }
     find_symbol(library, "raggeddnnEnginePluginGetEngineTraits", f.get_engine_traits);
     find_symbol(library, "raggeddnnEnginePluginExplainKernel", f.explain_kernel);
+    find_symbol(library, "raggeddnnEnginePluginReportFaults", f.report_faults);
 }
 
 std::string PluginLibrary::last_error() const {

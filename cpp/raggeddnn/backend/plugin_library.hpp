@@ -56,6 +56,7 @@ struct PluginFunctions {
         nullptr;
     decltype(&raggeddnnEnginePluginGetEngineTraits) get_engine_traits = nullptr;  // optional
     decltype(&raggeddnnEnginePluginExplainKernel) explain_kernel = nullptr;       // optional
+    decltype(&raggeddnnEnginePluginReportFaults) report_faults = nullptr;         // optional
 };
 
 class PluginLibrary {

@@ -73,7 +73,16 @@ public:
     virtual size_t workspace_size() const { return 0; }  // bytes
     // Which kernels it runs, their tile sizes, and why these; for people.
     virtual std::string explain_kernel() const { return {}; }
+    // The kernels chosen, by what sets them apart; a saved plan that would be built with others is
+    // refused.
+    virtual std::string kernel_id() const { return {}; }
     virtual void execute(const ExecuteArgs& args) const = 0;
+    // What was wrong with the offsets and lengths of the last execute with this workspace, as one
+    // sentence; may wait for the stream. For engines that cannot check them before they run; one
+    // that refuses them has nothing to report.
+    virtual std::optional<std::string> report_faults(const void*, hipdnnPluginStream_t) const {
+        return std::nullopt;
+    }
     // For graphs with overridable shapes, which an engine that does not override this must refuse.
     virtual void execute_with_overrides(const ExecuteArgs&,
                                         std::span<const ShapeOverride> overrides) const {

@@ -162,17 +162,27 @@ public:
     }
 
     std::vector<uint8_t> save(int64_t id, const Context& context, const char* version) const {
-        return write_payload(owner(at(id), version), context.engine_config, context.graph);
+        schema::EnginePayloadT payload;
+        payload.engine_config = context.engine_config;
+        payload.graph = context.graph;
+        payload.kernel_id = context.plan->kernel_id();
+        return write_payload(owner(at(id), version), std::move(payload));
     }
 
-    // A payload names its engine; the plan is built again from the graph in it.
+    // A payload names its engine; the plan is built again from the graph in it, and must come out
+    // with the same kernels.
     std::unique_ptr<Context> restore(const hipdnnPluginConstData_t& data,
                                      const char* version) const {
         const std::span<const uint8_t> bytes(static_cast<const uint8_t*>(data.ptr), data.size);
         const schema::EnginePayloadT payload =
             read_payload([&](int64_t id) { return owner(at(id), version); }, bytes);
-        return build({payload.engine_config.data(), payload.engine_config.size()},
-                     {payload.graph.data(), payload.graph.size()});
+        auto context = build({payload.engine_config.data(), payload.engine_config.size()},
+                             {payload.graph.data(), payload.graph.size()});
+        if (const std::string id = context->plan->kernel_id(); id != payload.kernel_id) {
+            fail(ErrorCode::NOT_SUPPORTED, at(payload.engine_id).name(),
+                 ": the plan's kernels are '", payload.kernel_id, "', expected '", id, "'");
+        }
+        return context;
     }
 
     hipdnnPluginStatus_t traits(int64_t id, raggeddnnEngineTraits_t* traits) const {

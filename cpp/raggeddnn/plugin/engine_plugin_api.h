@@ -196,6 +196,14 @@ HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t
 raggeddnnEnginePluginExplainKernel(hipdnnEnginePluginHandle_t handle,
                                    hipdnnEnginePluginExecutionContext_t context, const char** text);
 
+/* What was wrong with the offsets and lengths of the last execute of the context with that
+ * workspace, whose content must be as the execute left it. Waits for the handle's stream. `*text`
+ * is one sentence, the plugin's until its next call on this thread, or NULL: nothing was, or the
+ * engine refuses such an execute. */
+HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t raggeddnnEnginePluginReportFaults(
+    hipdnnEnginePluginHandle_t handle, hipdnnEnginePluginExecutionContext_t context,
+    const void* workspace, const char** text);
+
 #ifdef __cplusplus
 }
 #endif

@@ -250,4 +250,19 @@ hipdnnPluginStatus_t raggeddnnEnginePluginExplainKernel(
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
+hipdnnPluginStatus_t raggeddnnEnginePluginReportFaults(hipdnnEnginePluginHandle_t handle,
+                                                       hipdnnEnginePluginExecutionContext_t context,
+                                                       const void* workspace, const char** text) {
+    RAGGEDDNN_PLUGIN_NOT_NULL(handle);
+    RAGGEDDNN_PLUGIN_NOT_NULL(context);
+    RAGGEDDNN_PLUGIN_NOT_NULL(text);
+    return guarded([&] {
+        static thread_local std::string report;
+        const auto found = context->plan->report_faults(workspace, handle->stream);
+        report = found.value_or("");
+        *text = found ? report.c_str() : nullptr;
+        return HIPDNN_PLUGIN_STATUS_SUCCESS;
+    });
+}
+
 }  // extern "C"

@@ -1,6 +1,6 @@
 // A plan of this SDK as bytes, and back. The provider contract of the runtime pass-by-value
 // document (4.6): the payload keeps which tensors are runtime scalars (with their defaults: it
-// holds the graph), it states its version, kind, engine and target, and one that cannot be
+// holds the graph), it states its version, kind, engine, target and kernels, and one that cannot be
 // interpreted is refused before anything in it is used.
 #pragma once
 
@@ -13,10 +13,11 @@
 #include "raggeddnn/base/error.hpp"
 #include "raggeddnn/plugin/api_version.hpp"
 #include "raggeddnn/schema/engine_payload_generated.h"
+#include "raggeddnn/schema/graph_view.hpp"
 
 namespace raggeddnn::plugin {
 
-inline constexpr uint32_t PAYLOAD_VERSION = 1;
+inline constexpr uint32_t PAYLOAD_VERSION = 2;
 inline constexpr uint32_t PAYLOAD_KIND_GRAPH = 1;
 
 // Who wrote or reads a payload.
@@ -38,18 +39,25 @@ inline constexpr const char* machine_architecture() {
 #endif
 }
 
+// The tensors whose buffers are host scalars.
+inline std::vector<int64_t> runtime_uids(std::span<const uint8_t> graph) {
+    std::vector<int64_t> uids;
+    for (const schema::TensorView& t : schema::GraphView(graph.data(), graph.size()).tensors()) {
+        if (t.is_runtime_pass_by_value()) uids.push_back(t.uid());
+    }
+    return uids;
+}
+
+// `payload` has an engine_config, a graph and a kernel_id; the rest is added.
 inline std::vector<uint8_t> write_payload(const PayloadOwner& owner,
-                                          const std::vector<uint8_t>& engine_config,
-                                          const std::vector<uint8_t>& graph) {
-    schema::EnginePayloadT payload;
+                                          schema::EnginePayloadT payload) {
     payload.version = PAYLOAD_VERSION;
     payload.kind = PAYLOAD_KIND_GRAPH;
     payload.engine_id = owner.engine_id;
     payload.engine_version = owner.version;
     payload.target = owner.target;
-    payload.checksum = fnv1a(graph, fnv1a(engine_config));
-    payload.engine_config = engine_config;
-    payload.graph = graph;
+    payload.checksum = fnv1a(payload.graph, fnv1a(payload.engine_config));
+    payload.runtime_uids = runtime_uids(payload.graph);
     flatbuffers::FlatBufferBuilder builder;
     schema::FinishEnginePayloadBuffer(builder, schema::CreateEnginePayload(builder, &payload));
     return {builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize()};
@@ -95,6 +103,10 @@ schema::EnginePayloadT read_payload(OwnerOf&& owner_of, std::span<const uint8_t>
     payload.UnPackTo(&content);
     if (fnv1a(content.graph, fnv1a(content.engine_config)) != content.checksum) {
         invalid(owner.engine_name, ": the plan's payload is damaged: its checksum does not fit");
+    }
+    if (content.runtime_uids != runtime_uids(content.graph)) {
+        invalid(owner.engine_name,
+                ": the plan's payload is damaged: its graph has other runtime scalars");
     }
     return content;
 }

@@ -1,5 +1,6 @@
 // Where the batches of a tensor begin and how many rows each has: offsets as the host reads them at
-// execute, every one checked. For engines whose buffers live in host memory.
+// execute, every one checked. For engines whose buffers live in host memory; others report what
+// they found in the same words.
 #pragma once
 
 #include <cstdint>
@@ -45,6 +46,12 @@ private:
     invalid("[", op, "] ", tensor.label, ": index ", index, " is ", got, ", expected ", expected);
 }
 
+// A valid length that the block of its batch, of so many rows, does not have.
+[[noreturn]] inline void refuse_length(std::string_view op, const schema::IndexTensor& lengths,
+                                       int64_t batch, int64_t got, int64_t rows) {
+    refuse_index(op, lengths, batch, got, message("0 to ", rows, ", the rows it has"));
+}
+
 inline constexpr int64_t UNKNOWN_ROWS = -1;
 
 // Where one batch of one tensor is noted.
@@ -53,7 +60,10 @@ struct BlockSlot {
     int64_t& rows;  // UNKNOWN_ROWS, or what the tensors read before said
 };
 
-namespace detail {
+inline void check_first_offset(std::string_view op, const schema::IndexTensor& offsets,
+                               int64_t first) {
+    if (first != 0) refuse_index(op, offsets, 0, first, "0");
+}
 
 // Rows of the block [begin, end) of batch b, in stored offsets; `begin` was checked before.
 template <class Tensor>
@@ -85,7 +95,12 @@ int64_t rows_between(std::string_view op, const Tensor& tensor, int64_t b, int64
     return elements / row;
 }
 
-}  // namespace detail
+// A block of batch b that has not the rows of the tensors that it goes with.
+[[noreturn]] inline void refuse_rows(std::string_view op, const schema::IndexTensor& offsets,
+                                     int64_t b, int64_t got, int64_t expected) {
+    invalid("[", op, "] ", offsets.label, ": index ", b + 1, " ends a block of ", got,
+            " rows, expected ", expected, " as in the ragged tensors that it goes with");
+}
 
 // Notes every batch of `tensor`, a TensorGeometry or an Operand, in slot_of(batch). A ragged tensor
 // says how many rows each batch has, in which all that share the slots' rows must agree; a dense
@@ -102,15 +117,13 @@ void read_blocks(std::string_view op, const Tensor& tensor, size_t batches, cons
     }
     const schema::RaggedOffsets& ragged = *tensor.ragged;
     const IndexReader offsets(ragged.offsets, buffers);
-    if (offsets[0] != 0) refuse_index(op, ragged.offsets, 0, offsets[0], "0");
+    check_first_offset(op, ragged.offsets, offsets[0]);
     for (size_t batch = 0; batch < batches; ++batch) {
         const auto b = static_cast<int64_t>(batch);
-        const int64_t rows = detail::rows_between(op, tensor, b, offsets[b], offsets[b + 1]);
+        const int64_t rows = rows_between(op, tensor, b, offsets[b], offsets[b + 1]);
         const BlockSlot slot = slot_of(batch);
         if (slot.rows != UNKNOWN_ROWS && slot.rows != rows) {
-            invalid("[", op, "] ", ragged.offsets.label, ": index ", b + 1, " ends a block of ",
-                    rows, " rows, expected ", slot.rows,
-                    " as in the ragged tensors that it goes with");
+            refuse_rows(op, ragged.offsets, b, rows, slot.rows);
         }
         slot.base = offsets[b] * ragged.multiplier;
         slot.rows = rows;

@@ -119,8 +119,7 @@ private:
             const auto index = static_cast<int64_t>(b);
             s.*valid = values[index];
             if (s.*valid < 0 || s.*valid > s.*rows) {
-                refuse_index(op_, *lengths, index, s.*valid,
-                             message("0 to ", s.*rows, ", the rows it has"));
+                refuse_length(op_, *lengths, index, s.*valid, s.*rows);
             }
         }
     }

@@ -54,8 +54,8 @@ struct BackwardKeys {
 
     // What make_schedule() asks.
     using Sequence = BackwardSequence;
-    RAGGEDDNN_DEVICE static Sequence read(const BackwardParams& p, int64_t batch) {
-        return read_backward_sequence(p, batch);
+    RAGGEDDNN_DEVICE static Sequence read(const BackwardParams& p, int64_t batch, Fault& fault) {
+        return read_backward_sequence(p, batch, fault);
     }
     RAGGEDDNN_DEVICE static int64_t rows(const BackwardParams& p, const Sequence& s) {
         const int64_t rows = rows_to_write(p.d_k, s.rows_k, p.max_rows_k);

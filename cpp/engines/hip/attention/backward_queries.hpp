@@ -53,8 +53,8 @@ struct BackwardQueries {
 
     // What make_schedule() asks.
     using Sequence = BackwardSequence;
-    RAGGEDDNN_DEVICE static Sequence read(const BackwardParams& p, int64_t batch) {
-        return read_backward_sequence(p, batch);
+    RAGGEDDNN_DEVICE static Sequence read(const BackwardParams& p, int64_t batch, Fault& fault) {
+        return read_backward_sequence(p, batch, fault);
     }
     RAGGEDDNN_DEVICE static int64_t rows(const BackwardParams& p, const Sequence& s) {
         return rows_to_write(p.d_q, s.rows_q, p.max_rows_q);

@@ -14,23 +14,15 @@ struct BackwardSequence : Sequence {
 };
 
 RAGGEDDNN_DEVICE inline BackwardSequence read_backward_sequence(const BackwardParams& p,
-                                                                int64_t batch) {
+                                                                int64_t batch, Fault& fault) {
     BackwardSequence s{};
-    static_cast<Sequence&>(s) = read_sequence(p, batch);
-    s.d_o = base_of(p.d_o, batch);
-    s.d_q = base_of(p.d_q, batch);
-    s.d_k = base_of(p.d_k, batch);
-    s.d_v = base_of(p.d_v, batch);
-    s.rows_q = agreed(p.d_o, batch, s.rows_q, p.max_rows_q, s.is_faulty);
-    s.rows_q = agreed(p.d_q, batch, s.rows_q, p.max_rows_q, s.is_faulty);
-    s.rows_k = agreed(p.d_k, batch, s.rows_k, p.max_rows_k, s.is_faulty);
-    s.rows_k = agreed(p.d_v, batch, s.rows_k, p.max_rows_k, s.is_faulty);
-    if (p.d_stats.data) {
-        s.d_stats = base_of(p.d_stats, batch);
-        s.rows_q = agreed(p.d_stats, batch, s.rows_q, p.max_rows_q, s.is_faulty);
-    }
-    s.valid_q = s.valid_q < s.rows_q ? s.valid_q : s.rows_q;
-    s.valid_k = s.valid_k < s.rows_k ? s.valid_k : s.rows_k;
+    place_operands(s, p, batch, fault);
+    s.d_o = place(p.d_o, MetadataOf::D_O, batch, p.max_rows_q, s.rows_q, fault);
+    s.d_stats = place(p.d_stats, MetadataOf::D_STATS, batch, p.max_rows_q, s.rows_q, fault);
+    s.d_q = place(p.d_q, MetadataOf::D_Q, batch, p.max_rows_q, s.rows_q, fault);
+    s.d_k = place(p.d_k, MetadataOf::D_K, batch, p.max_rows_k, s.rows_k, fault);
+    s.d_v = place(p.d_v, MetadataOf::D_V, batch, p.max_rows_k, s.rows_k, fault);
+    count_rows(s, p, batch, fault);
     return s;
 }
 

@@ -47,8 +47,8 @@ struct Forward {
 
     // What make_schedule() asks.
     using Sequence = hip::Sequence;
-    RAGGEDDNN_DEVICE static Sequence read(const ForwardParams& p, int64_t batch) {
-        return read_sequence(p, batch);
+    RAGGEDDNN_DEVICE static Sequence read(const ForwardParams& p, int64_t batch, Fault& fault) {
+        return read_sequence(p, batch, fault);
     }
     RAGGEDDNN_DEVICE static int64_t rows(const ForwardParams& p, const Sequence& s) {
         const int64_t rows = rows_to_write(p.o, s.rows_q, p.max_rows_q);

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "faults.hpp"
+
 namespace raggeddnn::hip {
 
 // B + 1 offsets or B lengths in device memory; null: none.
@@ -48,8 +50,8 @@ struct Schedule {
     int32_t* place_of_tile;
     int64_t* tiles;  // how many
     unsigned long long* next_work;
-    // Not 0: some offset or length was out of range and has been clamped.
-    unsigned int* faults;
+    FaultRecord* faults;
+    uint64_t owner;  // of the record: a number of the plan's own
 };
 
 // What both passes are given.

@@ -37,22 +37,37 @@ RAGGEDDNN_DEVICE inline int64_t find_place(const Place* places, int64_t batches,
     return low;
 }
 
-// One block of SCHEDULE_THREADS threads. `Pass`: TILE_ROWS; Sequence; read(params, batch), which
-// makes one; rows(params, sequence), that something is written to; length(sequence), of the other
-// side, which says how long a tile takes.
+// Every thread brings the first fault of its own batches. Once all have been here, behind a
+// barrier, the thread whose fault is the first of all writes it.
+RAGGEDDNN_DEVICE inline void claim_first(FaultRecord* record, const Fault& own) {
+    if (own.batch != Fault::NO_BATCH) lower(&record->first.batch, own.batch);
+}
+RAGGEDDNN_DEVICE inline void write_first(FaultRecord* record, const Fault& own) {
+    // Read by an atomic, too: atomics pass by caches that a plain read may find stale.
+    if (own.batch != Fault::NO_BATCH && lower(&record->first.batch, own.batch) == own.batch) {
+        record->first = own;
+    }
+}
+
+// One block of SCHEDULE_THREADS threads. `Pass`: TILE_ROWS; Sequence; read(params, batch, fault),
+// which makes one; rows(params, sequence), that something is written to; length(sequence), of the
+// other side, which says how long a tile takes.
 template <class Pass>
 RAGGEDDNN_DEVICE void make_schedule(const typename Pass::Params& p, const Schedule& schedule,
                                     ScheduleShared& shared) {
     const int thread = thread_index();
     const int64_t batches = p.batches;
     for (int i = thread; i < SCHEDULE_BUCKETS; i += SCHEDULE_THREADS) shared.counts[i] = 0;
+    if (thread == 0 && schedule.faults) *schedule.faults = {schedule.owner, {}};
     block_barrier();
+    Fault fault;
     for (int64_t b = thread; b < batches; b += SCHEDULE_THREADS) {
-        const typename Pass::Sequence s = Pass::read(p, b);
-        if (s.is_faulty) raise_flag(schedule.faults);
+        const typename Pass::Sequence s = Pass::read(p, b, fault);
         add_shared(&shared.counts[bucket_of(Pass::length(s))], 1);
     }
+    if (schedule.faults) claim_first(schedule.faults, fault);
     block_barrier();
+    if (schedule.faults) write_first(schedule.faults, fault);
     if (thread == 0) {
         int before = 0;
         for (int i = 0; i < SCHEDULE_BUCKETS; ++i) {
@@ -63,7 +78,7 @@ RAGGEDDNN_DEVICE void make_schedule(const typename Pass::Params& p, const Schedu
     }
     block_barrier();
     for (int64_t b = thread; b < batches; b += SCHEDULE_THREADS) {
-        const typename Pass::Sequence s = Pass::read(p, b);
+        const typename Pass::Sequence s = Pass::read(p, b, fault);
         const int place = add_shared(&shared.counts[bucket_of(Pass::length(s))], 1);
         const int64_t tiles = (Pass::rows(p, s) + Pass::TILE_ROWS - 1) / Pass::TILE_ROWS;
         schedule.places[place] = {0, static_cast<int32_t>(tiles), static_cast<int32_t>(b)};

@@ -1,12 +1,18 @@
-// Where one batch's rows are and how many count: all reads of offsets and lengths, once per tile.
-// Metadata is what a caller wrote on the device, so it may be anything: every value is clamped to
-// what the graph states, and a value that had to be clamped is flagged.
+// Where one batch's rows are and how many count: all reads of offsets and lengths.
+// Metadata is what a caller wrote on the device, so it may be anything: a block whose offsets the
+// graph does not allow counts as empty, a length is clamped to its block, and the tensors of a side
+// have the rows of the shortest. How much memory a ragged tensor has, no graph states: offsets that
+// it allows are followed, wherever they lead.
 #pragma once
 
 #include "device.hpp"
+#include "faults.hpp"
 #include "params.hpp"
 
 namespace raggeddnn::hip {
+
+inline constexpr int64_t UNKNOWN_ROWS = -1;
+inline constexpr int64_t NO_BLOCK = -1;
 
 struct Sequence {
     int64_t q;  // first elements of the batch, head 0
@@ -18,7 +24,6 @@ struct Sequence {
     int64_t rows_k;
     int64_t valid_q;
     int64_t valid_k;
-    bool is_faulty;
 };
 
 RAGGEDDNN_DEVICE inline int64_t read_index(const IndexArray& array, int64_t i) {
@@ -26,35 +31,50 @@ RAGGEDDNN_DEVICE inline int64_t read_index(const IndexArray& array, int64_t i) {
     return static_cast<const int32_t*>(array.data)[i * array.stride];
 }
 
-RAGGEDDNN_DEVICE inline int64_t clamped(int64_t value, int64_t low, int64_t high, bool& is_faulty) {
-    if (value < low || value > high) is_faulty = true;
-    return value < low ? low : value > high ? high : value;
+// Rows of the block [begin, end) of a ragged tensor, in stored offsets; NO_BLOCK for what cannot be
+// the block of a batch of at most `most` rows. The product of dims and stride fits in 64 bits, that
+// of any two numbers may not.
+RAGGEDDNN_DEVICE inline int64_t rows_between(const RowTensor& tensor, int64_t batch, int64_t begin,
+                                             int64_t end, int64_t most) {
+    using Wide = __int128;
+    const int64_t room = most * tensor.row_stride;
+    if (begin < 0 || end < begin) return NO_BLOCK;
+    // The blocks before it have room for no more; before the first one is nothing.
+    if (Wide{begin} * tensor.multiplier > Wide{batch} * room) return NO_BLOCK;
+    const Wide elements = Wide{end - begin} * tensor.multiplier;
+    if (elements > room) return NO_BLOCK;
+    const auto fitting = static_cast<int64_t>(elements);
+    return fitting % tensor.row_stride == 0 ? fitting / tensor.row_stride : NO_BLOCK;
 }
 
-// Rows of a batch by the offsets of one of its tensors, `most` without offsets.
-RAGGEDDNN_DEVICE inline int64_t rows_of(const RowTensor& tensor, int64_t batch, int64_t most,
-                                        bool& is_faulty) {
-    if (!tensor.offsets.data) return most;
-    const int64_t begin = read_index(tensor.offsets, batch);
-    const int64_t end = read_index(tensor.offsets, batch + 1);
-    if (begin < 0 || (batch == 0 && begin != 0)) is_faulty = true;
-    const int64_t elements = (end - begin) * tensor.multiplier;
-    if (elements > 0 && elements % tensor.row_stride != 0) is_faulty = true;
-    return begin < 0 ? 0 : clamped(elements / tensor.row_stride, 0, most, is_faulty);
-}
-
-RAGGEDDNN_DEVICE inline int64_t base_of(const RowTensor& tensor, int64_t batch) {
+// The first element of a batch of one tensor. `rows`: of the side, by the tensors placed before it,
+// which a dense tensor says nothing of.
+RAGGEDDNN_DEVICE inline int64_t place(const RowTensor& tensor, MetadataOf of, int64_t batch,
+                                      int64_t most, int64_t& rows, Fault& fault) {
     if (!tensor.offsets.data) return batch * tensor.batch_stride;
     const int64_t begin = read_index(tensor.offsets, batch);
-    return begin < 0 ? 0 : begin * tensor.multiplier;
+    const int64_t end = read_index(tensor.offsets, batch + 1);
+    const int64_t own = rows_between(tensor, batch, begin, end, most);
+    if (own == NO_BLOCK) {
+        fault.note({static_cast<uint32_t>(batch), of, FaultKind::OFFSETS, end, begin});
+        rows = 0;
+        return 0;
+    }
+    if (rows != UNKNOWN_ROWS && own != rows) {
+        fault.note({static_cast<uint32_t>(batch), of, FaultKind::ROWS, own, rows});
+    }
+    if (rows == UNKNOWN_ROWS || own < rows) rows = own;
+    return begin * tensor.multiplier;
 }
 
-RAGGEDDNN_DEVICE inline int64_t agreed(const RowTensor& tensor, int64_t batch, int64_t rows,
-                                       int64_t most, bool& is_faulty) {
-    if (!tensor.offsets.data) return rows;
-    const int64_t own = rows_of(tensor, batch, most, is_faulty);
-    if (own != rows) is_faulty = true;
-    return own < rows ? own : rows;
+// How many of a block's rows count.
+RAGGEDDNN_DEVICE inline int64_t valid_rows(const IndexArray& lengths, MetadataOf of, int64_t batch,
+                                           int64_t rows, Fault& fault) {
+    if (!lengths.data) return rows;
+    const int64_t length = read_index(lengths, batch);
+    if (length >= 0 && length <= rows) return length;
+    fault.note({static_cast<uint32_t>(batch), of, FaultKind::LENGTH, length, rows});
+    return length < 0 ? 0 : rows;
 }
 
 // Rows of an output that something is written to: in a dense one all, whatever the batch has.
@@ -62,29 +82,30 @@ RAGGEDDNN_DEVICE inline int64_t rows_to_write(const RowTensor& output, int64_t r
     return output.offsets.data ? rows : most;
 }
 
-RAGGEDDNN_DEVICE inline Sequence read_sequence(const AttentionParams& p, int64_t batch) {
+// Where the operands of both passes are. Rows of a side stay unknown where all of it is dense.
+RAGGEDDNN_DEVICE inline void place_operands(Sequence& s, const AttentionParams& p, int64_t batch,
+                                            Fault& fault) {
+    s.rows_q = s.rows_k = UNKNOWN_ROWS;
+    s.q = place(p.q, MetadataOf::Q, batch, p.max_rows_q, s.rows_q, fault);
+    s.o = place(p.o, MetadataOf::O, batch, p.max_rows_q, s.rows_q, fault);
+    s.stats = place(p.stats, MetadataOf::STATS, batch, p.max_rows_q, s.rows_q, fault);
+    s.k = place(p.k, MetadataOf::K, batch, p.max_rows_k, s.rows_k, fault);
+    s.v = place(p.v, MetadataOf::V, batch, p.max_rows_k, s.rows_k, fault);
+}
+// Once all tensors are placed.
+RAGGEDDNN_DEVICE inline void count_rows(Sequence& s, const AttentionParams& p, int64_t batch,
+                                        Fault& fault) {
+    if (s.rows_q == UNKNOWN_ROWS) s.rows_q = p.max_rows_q;
+    if (s.rows_k == UNKNOWN_ROWS) s.rows_k = p.max_rows_k;
+    s.valid_q = valid_rows(p.lengths_q, MetadataOf::LENGTHS_Q, batch, s.rows_q, fault);
+    s.valid_k = valid_rows(p.lengths_k, MetadataOf::LENGTHS_K, batch, s.rows_k, fault);
+}
+
+RAGGEDDNN_DEVICE inline Sequence read_sequence(const AttentionParams& p, int64_t batch,
+                                               Fault& fault) {
     Sequence s{};
-    s.rows_q = rows_of(p.q, batch, p.max_rows_q, s.is_faulty);
-    s.rows_k = rows_of(p.k, batch, p.max_rows_k, s.is_faulty);
-    s.valid_q = s.rows_q;
-    s.valid_k = s.rows_k;
-    if (p.lengths_q.data) {
-        s.valid_q = clamped(read_index(p.lengths_q, batch), 0, s.rows_q, s.is_faulty);
-    }
-    if (p.lengths_k.data) {
-        s.valid_k = clamped(read_index(p.lengths_k, batch), 0, s.rows_k, s.is_faulty);
-    }
-    s.q = base_of(p.q, batch);
-    s.k = base_of(p.k, batch);
-    s.v = base_of(p.v, batch);
-    s.o = base_of(p.o, batch);
-    if (p.stats.data) s.stats = base_of(p.stats, batch);
-    // The other ragged tensors of a side must agree: the least of them holds for all.
-    s.rows_k = agreed(p.v, batch, s.rows_k, p.max_rows_k, s.is_faulty);
-    s.rows_q = agreed(p.o, batch, s.rows_q, p.max_rows_q, s.is_faulty);
-    if (p.stats.data) s.rows_q = agreed(p.stats, batch, s.rows_q, p.max_rows_q, s.is_faulty);
-    s.valid_q = s.valid_q < s.rows_q ? s.valid_q : s.rows_q;
-    s.valid_k = s.valid_k < s.rows_k ? s.valid_k : s.rows_k;
+    place_operands(s, p, batch, fault);
+    count_rows(s, p, batch, fault);
     return s;
 }
 

@@ -52,6 +52,20 @@ const char* device_arch() {
     const bool is_hopper = RAGGEDDNN_BUILDS_HOPPER && current_capability().major == 9;
     return is_hopper ? Hopper::NAME : Nvidia::NAME;
 }
+
+std::string device_architecture() {
+    const Capability found = current_capability();
+    if (found.major == 0) return "no device";
+    return "sm_" + std::to_string(10 * found.major + found.minor);
+}
+
+const char* read_back(void* to, const void* from, size_t bytes, void* stream) {
+    const auto on = static_cast<gpu::Stream>(stream);
+    auto error = gpu::copy_to_host(to, from, bytes, on);
+    if (error == gpu::SUCCESS) error = gpu::synchronize(on);
+    return error == gpu::SUCCESS ? nullptr : gpu::text_of(error);
+}
+
 const char* device_kind() { return "cuda"; }
 const char* engine_name() { return "RAGGEDDNN_HIP_ENGINE"; }
 int engine_priority() { return 100; }

@@ -20,7 +20,7 @@ __device__ inline unsigned long long take_number(unsigned long long* counter) {
     return atomicAdd(counter, 1ULL);
 }
 __device__ inline int add_shared(int* counter, int by) { return atomicAdd(counter, by); }
-__device__ inline void raise_flag(unsigned int* flag) { atomicOr(flag, 1U); }
+__device__ inline uint32_t lower(uint32_t* least, uint32_t to) { return atomicMin(least, to); }
 }  // namespace raggeddnn::hip
 
 #else
@@ -52,8 +52,8 @@ __device__ inline unsigned long long take_number(unsigned long long* counter) {
 __device__ inline int add_shared(int* counter, int by) {
     return __atomic_fetch_add(counter, by, __ATOMIC_RELAXED);
 }
-__device__ inline void raise_flag(unsigned int* flag) {
-    __atomic_fetch_or(flag, 1U, __ATOMIC_RELAXED);
+__device__ inline uint32_t lower(uint32_t* least, uint32_t to) {
+    return __atomic_fetch_min(least, to, __ATOMIC_RELAXED);
 }
 }  // namespace raggeddnn::hip
 
