@@ -1,8 +1,10 @@
-// The GPU engine's kernels on emulated waves, on host memory: what instances/ is to a GPU build.
+// The GPU engine's kernels on emulated waves, on host memory (or a fake device's): what instances/
+// is to a GPU build.
 #include <cstring>
 #include <memory>
 
 #include "attention/forward.hpp"
+#include "fake_device.hpp"
 #include "instances/shapes.hpp"
 #include "kernels.hpp"
 #include "wave.hpp"
@@ -25,7 +27,7 @@ using Arch = Rdna4;
 constexpr int BLOCKS = 3;
 
 template <class Element, class Shape>
-const char* launch_forward(const ForwardParams& params, void*) {
+void run_forward(const ForwardParams& params) {
     using Pass = Forward<Arch, Element, Shape>;
     static uint64_t seed = 1;
     int counts[SCHEDULE_BUCKETS];
@@ -40,7 +42,12 @@ const char* launch_forward(const ForwardParams& params, void*) {
             Pass::run(params, *shared);
         });
     }
-    return nullptr;
+}
+
+template <class Element, class Shape>
+const char* launch_forward(const ForwardParams& params, void* stream) {
+    return emulation::FakeDevice::get().enqueue(stream,
+                                                [params] { run_forward<Element, Shape>(params); });
 }
 
 template <class Element, int WIDTH>
@@ -66,8 +73,11 @@ std::span<const ForwardKernel> forward_kernels() {
     return kernels;
 }
 
-bool is_device_usable(std::string&) { return true; }
-const char* device_kind() { return "cpu"; }
+bool is_device_usable(std::string& why) {
+    why = emulation::FakeDevice::get().fault();
+    return why.empty();
+}
+const char* device_kind() { return emulation::FakeDevice::get().kind(); }
 const char* engine_name() { return RAGGEDDNN_EMULATED_ENGINE; }
 int engine_priority() { return -1000; }  // by name only
 

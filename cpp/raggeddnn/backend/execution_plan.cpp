@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
 
+#include "raggeddnn/backend/workspace.hpp"
 #include "raggeddnn/base/error.hpp"
 #include "raggeddnn/base/log.hpp"
 #include "raggeddnn/schema/graph_view.hpp"
@@ -12,31 +12,6 @@
 namespace raggeddnn {
 
 namespace {
-
-constexpr size_t WORKSPACE_ALIGNMENT = 256;
-
-// Memory of one thread that grows to the largest workspace asked for.
-class Workspace {
-public:
-    ~Workspace() { release(); }
-    void* at_least(size_t bytes) {
-        if (bytes > size_) {
-            release();
-            data_ = ::operator new(bytes, std::align_val_t(WORKSPACE_ALIGNMENT));
-            size_ = bytes;
-        }
-        return data_;
-    }
-
-private:
-    void release() {
-        ::operator delete(data_, std::align_val_t(WORKSPACE_ALIGNMENT));
-        data_ = nullptr;
-        size_ = 0;
-    }
-    void* data_ = nullptr;
-    size_t size_ = 0;
-};
 
 std::vector<uint8_t> engine_config(int64_t engine_id,
                                    const std::map<std::string, KnobValue>& knobs) {
@@ -295,16 +270,6 @@ void ExecutionPlan::check_extent(const PlanTensor& tensor, const Binding& bindin
     }
 }
 
-void* ExecutionPlan::workspace_or_own(void* given) const {
-    if (given || workspace_size_ == 0) return given;
-    if (device_ != "cpu") {
-        invalid("execute: workspace is null, expected ", workspace_size_,
-                " bytes of device memory");
-    }
-    static thread_local Workspace own;
-    return own.at_least(workspace_size_);
-}
-
 namespace {
 
 // The pack as plugins take it; on the stack while it is small.
@@ -350,7 +315,9 @@ void ExecutionPlan::execute(hipdnnHandle& handle, std::span<const Binding> pack,
     }
     const backend::PluginLibrary& library = *engine_.library;
     const hipdnnEnginePluginHandle_t plugin_handle = handle.plugin_handle(engine_.library)->get();
-    void* const memory = workspace_or_own(workspace);
+    void* const memory = workspace || workspace_size_ == 0
+                             ? workspace
+                             : backend::own_workspace(device_, workspace_size_, handle.stream());
     if (overrides.empty()) {
         library.check(
             library.call().execute(plugin_handle, context_, memory, buffers.data(), buffers.size()),
