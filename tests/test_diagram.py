@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import time
-from pathlib import Path
 from xml.etree import ElementTree
 
 import fb_builder as fb
@@ -26,6 +25,7 @@ from drawings import (
 )
 from fuzz.samples import OPS, op_graph
 from raggeddnn import diagram
+from readme_blocks import README, python_blocks
 from test_chain import Chain
 
 HOSTILE = [
@@ -473,9 +473,9 @@ def test_render_knows_three_formats():
 
 
 def test_the_drawing_in_the_readme_is_what_its_graph_gives():
-    text = (Path(__file__).resolve().parent.parent / "README.md").read_text(encoding="utf-8")
     names: dict[str, object] = {}
-    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+    for block in python_blocks(on_gpu=False):
         exec(block, names)
+    text = README.read_text(encoding="utf-8")
     (drawing,) = re.findall(r"```mermaid\n(.*?)\n```", text, re.DOTALL)
     assert drawing == names["g"].render("mermaid")

@@ -48,7 +48,7 @@ TOP_LEVEL = {
     "tests",
     "benchmarks",
 }
-LAZY_IMPORTS = {"torch", "transformers", "rich", "matplotlib", "ml_dtypes"}
+LAZY_IMPORTS = {"torch", "transformers", "rich", "matplotlib", "ml_dtypes", "cuda", "hip"}
 TORCH = "python/raggeddnn/torch/"  # of PyTorch, and imported by nothing else of the package
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 CODE_SUFFIXES = (".cpp", ".hpp", ".h", ".c", ".hip", ".py")

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-
-README = Path(__file__).resolve().parent.parent / "README.md"
+from readme_blocks import python_blocks
 
 
 def test_the_python_of_the_readme_runs():
-    blocks = re.findall(r"^```python\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL)
-    call, graph, of_torch = blocks
+    call, graph, of_torch = python_blocks(on_gpu=False)
     names: dict[str, Any] = {}
     exec(compile(call, "README.md, call", "exec"), names)
     exec(compile(graph, "README.md, graph", "exec"), names)

@@ -159,8 +159,12 @@ def test_layouts_are_plausible_and_repeat(kind):
         random_ragged_layout(1, 8, 40, "other")
 
 
-@pytest.mark.parametrize("failing", ["", "hipMalloc", "hipHostMalloc", "hipMemcpy"])
-def test_device_memory_through_a_runtime(tmp_path, failing):
-    (tmp_path / "libamdhip64.so").symlink_to(cpp_build.built_plugin("fake_gpu_runtime"))
+@pytest.mark.parametrize(
+    ("runtime", "failing"),
+    [("HIP", ""), ("CUDA", ""), *(("HIP", f) for f in ("hipMalloc", "hipHostMalloc", "hipMemcpy"))],
+)
+def test_device_memory_through_a_runtime(tmp_path, runtime, failing):
+    library = {"HIP": "libamdhip64.so", "CUDA": "libcudart.so"}[runtime]
+    (tmp_path / library).symlink_to(cpp_build.built_plugin("fake_gpu_runtime"))
     environ = {"LD_LIBRARY_PATH": str(tmp_path)} | ({"FAKE_GPU_FAILS": failing} if failing else {})
-    cpp_build.run([cpp_build.built_check("test_tensor_device"), "HIP"], environ)
+    cpp_build.run([cpp_build.built_check("test_tensor_device"), runtime], environ)

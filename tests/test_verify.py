@@ -111,6 +111,11 @@ FAULTS = {
     "writes_past_dense": (HARMLESS, PAST.format(at=2 * 19 * 2 * 16), "sdpa/window"),
     "writes_before": ("sdpa/gqa", PAST.format(at=-1), HARMLESS),
     "clears_slack": ("sdpa/edges-slack", r"tensor 'k' .* is an input, and was written", "sdpa/gqa"),
+    "overruns_workspace": (
+        "sdpa/dead-rows",
+        "the workspace: 1 bytes outside its 100 were written, the first at 100 of it",
+        HARMLESS,
+    ),
     "keeps_addresses": ("sdpa/gqa", AGAIN + NAN_O, "sdpa/no-queries"),
     "keeps_offsets": ("sdpa/gqa", AGAIN + WRONG_O, HARMLESS),
     "keeps_scale": ("sdpa/scale-runtime", AGAIN + WRONG_O, "sdpa/scale-default"),
@@ -362,7 +367,8 @@ def test_which_engines_are_verified():
         engine_row(REFERENCE),
         engine_row("RAGGEDDNN_FAST_ENGINE"),
         engine_row("OTHER", path="/b/other.so", device=""),
-        engine_row("FAR", path="/b/far.so", device="hip"),
+        engine_row("FAR", path="/b/far.so", device="tpu"),
+        engine_row("GPU", path="/d/gpu.so", device="cuda"),
         engine_row("GONE", available=False, reason="no such library"),
     ]
 
@@ -370,9 +376,9 @@ def test_which_engines_are_verified():
         chosen, notes = choose_engines(VerifyOptions(**options), rows)
         return [engine["name"] for engine in chosen], notes
 
-    far = "FAR works on hip memory, expected host memory"
+    far = "FAR works on tpu memory, expected that of the host or of a GPU (cuda or hip)"
     gone = "GONE is not available: no such library"
-    assert names() == (["RAGGEDDNN_FAST_ENGINE", "OTHER"], [far, gone])
+    assert names() == (["RAGGEDDNN_FAST_ENGINE", "OTHER", "GPU"], [far, gone])
     assert names(engine="fast") == (["RAGGEDDNN_FAST_ENGINE"], [])
     assert names(plugin=Path("/b")) == (["OTHER"], [far])
     assert names(plugin=Path("/b/other.so")) == (["OTHER"], [])

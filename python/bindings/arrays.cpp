@@ -132,6 +132,7 @@ ArrayInfo read_data_ptr(py::handle source, const std::string& what) {
     array.device = "cpu";
     if (py::hasattr(source, "device") && py::hasattr(source.attr("device"), "type")) {
         array.device = read_as<std::string>(source.attr("device").attr("type"), "device", what);
+        array.is_any_gpu = array.device == "cuda";
     }
     using Extents = std::vector<int64_t>;
     array.shape = read_as<Extents>(py::tuple(source.attr("shape")), "shape", what);
@@ -149,6 +150,12 @@ std::string device_name(const dlpack::Device& device) {
         case dlpack::ROCM: return "hip";
         default: return message("DLPack device ", device.type);
     }
+}
+
+std::vector<int64_t> row_major_strides(const std::vector<int64_t>& shape) {
+    std::vector<int64_t> strides(shape.size(), 1);
+    for (size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
+    return strides;
 }
 
 ArrayInfo from_dlpack(const dlpack::Tensor& source, bool is_read_only, const std::string& what) {
@@ -169,24 +176,42 @@ ArrayInfo from_dlpack(const dlpack::Tensor& source, bool is_read_only, const std
     if (source.strides) {
         array.strides.assign(source.strides, source.strides + source.ndim);
     } else {
-        array.strides.assign(array.shape.size(), 1);
-        for (size_t i = array.shape.size(); i-- > 1;) {
-            array.strides[i - 1] = array.strides[i] * array.shape[i];
-        }
+        array.strides = row_major_strides(array.shape);
     }
     measure(array, (source.dtype.bits * source.dtype.lanes + 7) / 8, what);
     return array;
 }
 
-ArrayInfo read_dlpack(py::handle source, const std::string& what) {
+// DLPack's number for the stream that will use an array; nothing for one in host memory.
+std::optional<int64_t> stream_number(py::handle source, UsedOn stream) {
+    if (!py::hasattr(source, "__dlpack_device__")) return std::nullopt;
+    const auto type = py::tuple(source.attr("__dlpack_device__")())[0].cast<int32_t>();
+    if (type != dlpack::CUDA && type != dlpack::ROCM) return std::nullopt;
+    if (!stream) return dlpack::NO_SYNCHRONIZATION;
+    if (*stream == 0 && type == dlpack::CUDA) return dlpack::CUDA_LEGACY_STREAM;
+    return static_cast<int64_t>(*stream);
+}
+
+py::object call_dlpack(py::handle source, UsedOn stream) {
+    py::dict options;
+    if (const auto number = stream_number(source, stream)) options["stream"] = *number;
+    const py::object export_it = source.attr("__dlpack__");
+    try {
+        py::dict versioned(**options);
+        versioned["max_version"] = py::make_tuple(1, 1);
+        return export_it(**versioned);
+    } catch (py::error_already_set& e) {  // producers before DLPack 1.0
+        if (!e.matches(PyExc_TypeError)) throw;
+        return export_it(**options);
+    }
+}
+
+ArrayInfo read_dlpack(py::handle source, const std::string& what, UsedOn stream) {
     py::object capsule;
     try {
-        try {
-            capsule = source.attr("__dlpack__")(py::arg("max_version") = py::make_tuple(1, 1));
-        } catch (py::error_already_set& e) {  // producers before DLPack 1.0
-            if (!e.matches(PyExc_TypeError)) throw;
-            capsule = source.attr("__dlpack__")();
-        }
+        capsule = call_dlpack(source, stream);
+    } catch (const py::cast_error&) {
+        invalid(what, " got an array whose __dlpack_device__ is no (type, id)");
     } catch (py::error_already_set& e) {
         // An interrupt, or no memory left, says nothing of the array.
         if (!e.matches(PyExc_Exception) || e.matches(PyExc_MemoryError)) throw;
@@ -211,6 +236,78 @@ ArrayInfo read_dlpack(py::handle source, const std::string& what) {
         invalid(what, " got a __dlpack__ that returns no DLPack capsule");
     }
     array.keep_alive = std::move(capsule);
+    return array;
+}
+
+// Work on the stream that an array names, before that on ours.
+void wait_for(const py::object& named, UsedOn stream, const std::string& what) {
+    if (!stream || named.is_none()) return;
+    const auto number = read_as<int64_t>(named, "stream", what);
+    if (number <= 0)
+        invalid(what, " got an array whose stream is ", number, ", expected 1 or more");
+    const DeviceMemoryApi& runtime = gpu_runtime();
+    const bool is_legacy = number == dlpack::CUDA_LEGACY_STREAM;
+    const auto handle = is_legacy ? 0 : static_cast<uintptr_t>(number);
+    if (handle != *stream) runtime.synchronize(reinterpret_cast<void*>(handle));
+}
+
+py::tuple read_tuple(const py::object& value, const char* part, const std::string& what) {
+    if (py::isinstance<py::tuple>(value) || py::isinstance<py::list>(value)) return value;
+    invalid(what, " got an array whose ", part, " is ", std::string(py::repr(value)),
+            ", expected a tuple");
+}
+
+py::dtype dtype_of(const py::object& typestr, const std::string& what) {
+    try {
+        return py::dtype::from_args(typestr);
+    } catch (const py::error_already_set&) {
+        invalid(what, " got an array whose typestr is ", std::string(py::repr(typestr)),
+                ", expected that of a NumPy type");
+    }
+}
+
+// https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html, version 3: numba, CuPy,
+// hip-python.
+ArrayInfo read_cuda_array_interface(py::handle source, const std::string& what, UsedOn stream) {
+    using Extents = std::vector<int64_t>;
+    const py::object found = source.attr("__cuda_array_interface__");
+    if (!py::isinstance<py::dict>(found)) {
+        invalid(what, " got an array whose __cuda_array_interface__ is ",
+                std::string(py::repr(found)), ", expected a dict");
+    }
+    const auto given = py::reinterpret_borrow<py::dict>(found);
+    const auto entry = [&](const char* name) -> py::object {
+        if (given.contains(name)) return given[name];
+        invalid(what, " got an array whose __cuda_array_interface__ has no ", name);
+    };
+    ArrayInfo array;
+    array.device = "cuda";
+    array.is_any_gpu = true;
+    const auto data = read_tuple(entry("data"), "data", what);
+    if (data.size() != 2) invalid(what, " got an array whose data is no (address, is read-only)");
+    array.ptr = address_of(data[0], what + " data");
+    array.is_read_only = read_as<bool>(data[1], "data", what);
+    array.shape = read_as<Extents>(read_tuple(entry("shape"), "shape", what), "shape", what);
+    const py::dtype dtype = dtype_of(entry("typestr"), what);
+    const auto item = static_cast<int64_t>(dtype.itemsize());
+    array.data_type = type_of_dtype(dtype, array.type_name);
+    const auto entry_or_none = [&](const char* name) {
+        return given.contains(name) ? py::object(given[name]) : py::none();
+    };
+    const py::object strides = entry_or_none("strides");
+    if (strides.is_none()) {
+        array.strides = row_major_strides(array.shape);
+    } else {
+        array.strides = read_as<Extents>(read_tuple(strides, "strides", what), "strides", what);
+        for (int64_t& stride : array.strides) {
+            if (item == 0 || stride % item != 0) {
+                invalid(what, " got an array whose strides are no multiples of its element size");
+            }
+            stride /= item;
+        }
+    }
+    measure(array, item, what);
+    wait_for(entry_or_none("stream"), stream, what);
     return array;
 }
 
@@ -239,20 +336,40 @@ void store(unsigned char* to, const T& value) {
 
 }  // namespace
 
-std::optional<ArrayInfo> read_array(py::handle object, const std::string& what) {
+const DeviceMemoryApi& gpu_runtime() {
+    try {
+        return DeviceMemoryApi::get();
+    } catch (const Exception& e) {
+        if (e.code() != ErrorCode::NOT_SUPPORTED) throw;
+        py::module_::import("raggeddnn._gpu").attr("load_runtime")();
+    }
+    return DeviceMemoryApi::get();
+}
+
+std::optional<ArrayInfo> read_array(py::handle object, const std::string& what, UsedOn stream) {
     if (py::isinstance<py::array>(object)) {
         return read_numpy(py::reinterpret_borrow<py::array>(object), what);
     }
     if (py::hasattr(object, "data_ptr")) return read_data_ptr(object, what);
-    if (py::hasattr(object, "__dlpack__")) return read_dlpack(object, what);
+    if (py::hasattr(object, "__dlpack__")) return read_dlpack(object, what, stream);
+    if (py::hasattr(object, "__cuda_array_interface__")) {
+        return read_cuda_array_interface(object, what, stream);
+    }
     return std::nullopt;
 }
 
 void* address_of(py::handle object, const std::string& what) {
-    if (PyBool_Check(object.ptr()) || !PyIndex_Check(object.ptr())) {
+    const bool is_integer = PyIndex_Check(object.ptr()) && !PyBool_Check(object.ptr());
+    // CUdeviceptr and CUstream of cuda-bindings, Pointer of hip-python.
+    const bool is_pointer = !is_integer && PyNumber_Check(object.ptr()) &&
+                            (py::hasattr(object, "getPtr") || py::hasattr(object, "as_c_void_p"));
+    if (!is_integer && !is_pointer) {
         invalid(what, " got ", describe(object), ", expected an array or an int pointer");
     }
-    const unsigned long long address = PyLong_AsUnsignedLongLong(index_of(object).ptr());
+    const py::object number =
+        is_integer ? index_of(object)
+                   : py::int_(py::object(py::reinterpret_borrow<py::object>(object)));
+    const unsigned long long address = PyLong_AsUnsignedLongLong(number.ptr());
     if (PyErr_Occurred()) {
         PyErr_Clear();
         invalid(what, " got ", std::string(py::repr(object)), ", expected an address");
@@ -260,9 +377,13 @@ void* address_of(py::handle object, const std::string& what) {
     return reinterpret_cast<void*>(static_cast<uintptr_t>(address));
 }
 
-Memory memory_of(py::handle object, const std::string& what) {
+Memory memory_of(py::handle object, const std::string& what, const std::string& device,
+                 UsedOn stream) {
     if (object.is_none()) return {};
-    if (auto array = read_array(object, what)) {
+    if (auto array = read_array(object, what, stream)) {
+        if (!array->is_on(device)) {
+            invalid(what, " got memory on device ", array->device, ", expected ", device);
+        }
         return {array->ptr, array->extent_bytes, std::move(array->keep_alive)};
     }
     return {address_of(object, what)};
@@ -286,8 +407,8 @@ int64_t uid_of_key(py::handle key, const char* where) {
     return uid;
 }
 
-PackReader::PackReader(const ExecutionPlan& plan, const py::dict& pack)
-    : plan_(plan), entries_(entries_of(pack)) {
+PackReader::PackReader(const ExecutionPlan& plan, const py::dict& pack, UsedOn stream)
+    : plan_(plan), stream_(stream), entries_(entries_of(pack)) {
     bindings_.reserve(entries_.size());
     for (const auto& [key, value] : entries_) {
         const int64_t uid = uid_of_key(key, "variant pack");
@@ -305,7 +426,8 @@ void PackReader::add(const PlanTensor& tensor, py::handle value) {
                 " got a number, expected an array or an int pointer: a plan saved without its "
                 "graph does not know the types of its scalars");
     }
-    if (auto array = read_array(value, what)) return add_array(tensor, std::move(*array), what);
+    if (auto array = read_array(value, what, stream_))
+        return add_array(tensor, std::move(*array), what);
     void* const ptr = value.is_none() ? nullptr : address_of(value, what);
     if (!ptr) invalid(what, " got a null pointer, expected memory");
     bindings_.push_back({tensor.uid, ptr, -1});
@@ -330,7 +452,7 @@ void PackReader::add_array(const PlanTensor& tensor, ArrayInfo array, const std:
     }
     const std::string& expected =
         tensor.is_runtime_pass_by_value ? std::string("cpu") : plan_.device();
-    if (array.device != expected) {
+    if (!array.is_on(expected)) {
         invalid(what, " got memory on device ", array.device, ", expected ", expected,
                 tensor.is_runtime_pass_by_value ? " (a runtime scalar is host memory)" : "");
     }

@@ -26,6 +26,7 @@ void bind_types(py::module_& m);
 void bind_tensor_attributes(py::module_& m);
 void bind_execution(py::module_& m);
 void bind_calls(py::module_& m);
+void bind_gpu(py::module_& m);
 void bind_graph(py::module_& m);
 void bind_tensor(py::module_& m);
 void bind_testing(py::module_& m);

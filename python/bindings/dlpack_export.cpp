@@ -3,8 +3,6 @@
 #include <memory>
 #include <utility>
 
-#include "raggeddnn/tensor/dlpack.hpp"
-
 namespace raggeddnn::python {
 
 namespace {
@@ -48,7 +46,7 @@ Managed* make(ExportedArray array) {
     made->array = std::move(array);
     ExportedArray& kept = made->array;
     made->managed.tensor = {kept.data,
-                            {dlpack::CPU, 0},
+                            kept.device,
                             static_cast<int32_t>(kept.shape.size()),
                             element_type(kept.data_type),
                             kept.shape.data(),

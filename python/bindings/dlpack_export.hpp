@@ -1,4 +1,4 @@
-// Host memory of ours as a DLPack capsule, which keeps a Python object alive as long as anyone uses
+// Memory of ours as a DLPack capsule, which keeps a Python object alive as long as anyone uses
 // the memory.
 #pragma once
 
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bindings.hpp"
+#include "raggeddnn/tensor/dlpack.hpp"
 
 namespace raggeddnn::python {
 
@@ -15,6 +16,7 @@ struct ExportedArray {
     std::vector<int64_t> shape;
     std::vector<int64_t> strides;  // in elements
     bool is_read_only;
+    dlpack::Device device;
     py::object owner;
 };
 

@@ -14,6 +14,8 @@ namespace {
 
 using backend::PluginRegistry;
 
+constexpr const char* HOST = "cpu";
+
 // A getter of a string that comes from a plugin.
 template <class T>
 auto text_member(std::string T::* member) {
@@ -54,6 +56,8 @@ std::vector<EngineRow> engine_rows() {
     return rows;
 }
 
+// None, an address, or an object that has one: of PyTorch, CuPy, cuda-bindings, cuda.core,
+// hip-python, or whatever else has NVIDIA's __cuda_stream__, which gives (version, address).
 void* stream_pointer(py::handle stream) {
     if (stream.is_none()) return nullptr;
     for (const char* attribute : {"cuda_stream", "hip_stream", "ptr"}) {
@@ -61,7 +65,22 @@ void* stream_pointer(py::handle stream) {
             return address_of(stream.attr(attribute), message("stream.", attribute));
         }
     }
-    return address_of(stream, "stream");
+    if (!py::hasattr(stream, "__cuda_stream__")) return address_of(stream, "stream");
+    const py::object given = stream.attr("__cuda_stream__")();
+    if (!py::isinstance<py::tuple>(given) || py::len(given) != 2) {
+        invalid("stream.__cuda_stream__() got ", std::string(py::repr(given)),
+                ", expected (version, address)");
+    }
+    return address_of(py::tuple(given)[1], "stream.__cuda_stream__()");
+}
+
+// The backend looks for the runtime's library where the loader does, and among those loaded.
+void load_runtime_for_workspace() {
+    try {
+        gpu_runtime();
+    } catch (const Exception& e) {  // of none the backend tells, with what it needs it for
+        if (e.code() != ErrorCode::NOT_SUPPORTED) throw;
+    }
 }
 
 // {TensorAttributes or uid: (dims, strides)}
@@ -82,19 +101,28 @@ std::vector<ShapeOverride> read_overrides(const std::optional<py::dict>& overrid
     return result;
 }
 
-Memory workspace_of(const ExecutionPlan& plan, py::handle given) {
-    const Memory workspace = memory_of(given, "workspace");
+UsedOn stream_of(const ExecutionPlan& plan, const hipdnnHandle& handle) {
+    if (plan.device() == HOST) return {};
+    return reinterpret_cast<uintptr_t>(handle.stream());
+}
+
+Memory workspace_of(const ExecutionPlan& plan, py::handle given, const UsedOn& stream) {
+    const Memory workspace = memory_of(given, "workspace", plan.device(), stream);
     if (workspace.ptr && workspace.extent_bytes >= 0 &&
         static_cast<size_t>(workspace.extent_bytes) < plan.workspace_size()) {
         invalid("workspace has ", workspace.extent_bytes, " bytes, expected at least ",
                 plan.workspace_size());
     }
+    if (plan.device() != HOST && plan.workspace_size() > 0 && !workspace.ptr) {
+        load_runtime_for_workspace();
+    }
     return workspace;
 }
 
 void execute(const ExecutionPlan& plan, hipdnnHandle& handle, const ExecuteCall& call) {
-    const Memory workspace = workspace_of(plan, call.workspace);
-    const PackReader reader(plan, call.pack);
+    const UsedOn stream = stream_of(plan, handle);
+    const Memory workspace = workspace_of(plan, call.workspace, stream);
+    const PackReader reader(plan, call.pack, stream);
     const std::vector<ShapeOverride> overrides = read_overrides(call.overrides);
     const py::gil_scoped_release without_gil;
     plan.execute(handle, reader.bindings(), workspace.ptr, overrides);
@@ -111,7 +139,7 @@ std::optional<py::str> metadata_faults(const ExecutionPlan& plan, const py::obje
                                        const py::object& stream) {
     hipdnnHandle& handle = hipdnnHandle::of_thread(plan.device());
     handle.set_stream(stream_pointer(stream));
-    const Memory memory = workspace_of(plan, workspace);
+    const Memory memory = workspace_of(plan, workspace, stream_of(plan, handle));
     const std::optional<std::string> text = [&] {
         const py::gil_scoped_release without_gil;
         return plan.metadata_faults(handle, memory.ptr);
@@ -164,7 +192,9 @@ void bind_execution(py::module_& m) {
                  return std::make_unique<hipdnnHandle>(device, stream_pointer(stream));
              }),
              py::arg("stream") = py::none(), py::arg("device") = "cpu",
-             "stream: an address, or an object with cuda_stream. device: 'cpu', 'hip' or 'cuda'.")
+             "stream: an address, or a stream of PyTorch, CuPy, cuda-bindings or hip-python, or "
+             "what "
+             "else has __cuda_stream__; None: the default stream. device: 'cpu', 'hip' or 'cuda'.")
         .def_property_readonly("device", &hipdnnHandle::device)
         .def_property(
             "stream", [](const hipdnnHandle& h) { return reinterpret_cast<uintptr_t>(h.stream()); },

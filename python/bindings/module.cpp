@@ -9,6 +9,7 @@ PYBIND11_MODULE(_core, m) {
     raggeddnn::python::bind_tensor_attributes(m);
     raggeddnn::python::bind_execution(m);
     raggeddnn::python::bind_calls(m);
+    raggeddnn::python::bind_gpu(m);
     raggeddnn::python::bind_graph(m);
     raggeddnn::python::bind_tensor(m);
     raggeddnn::python::bind_testing(m);

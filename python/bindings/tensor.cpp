@@ -1,4 +1,4 @@
-// The data SDK for raggeddnn.tensor: one class over any ITensor of host memory.
+// The data SDK for raggeddnn.tensor: one class over any ITensor.
 #include <pybind11/numpy.h>
 
 #include <algorithm>
@@ -124,10 +124,29 @@ TensorData over_array(py::handle object, const char* what, Make&& make) {
     return data;
 }
 
-TensorData make_dense(const Indices& dims, const std::optional<Indices>& strides, DataType type) {
+// On a device as engines state it, where there is one. Its memory is allocated at once.
+TensorData on_device(TensorData data, const std::string& device) {
+    if (device == "cpu") return data;
+    if (device != "cuda" && device != "hip") {
+        invalid("[tensor] device got '", device, "', expected 'cpu', 'cuda' or 'hip'");
+    }
+    const DeviceMemoryApi& runtime = gpu_runtime();
+    if (runtime.device() != device) {
+        invalid("[tensor] device got '", device, "', expected 'cpu' or '", runtime.device(),
+                "', whose runtime is here");
+    }
+    const auto type = device == "hip" ? dlpack::ROCM : dlpack::CUDA;
+    data.gpu = DeviceSide{{type, runtime.current_device()}};
+    data.tensor->raw_device_data();
+    return data;
+}
+
+TensorData make_dense(const Indices& dims, const std::optional<Indices>& strides, DataType type,
+                      const std::string& device) {
     return with_element_type(type, [&]<class T>(std::type_identity<T>) {
-        return TensorData{
-            std::make_shared<Tensor<T>>(dims, strides ? *strides : packed_strides(dims))};
+        return on_device(TensorData{std::make_shared<Tensor<T>>(
+                             dims, strides ? *strides : packed_strides(dims))},
+                         device);
     });
 }
 
@@ -150,17 +169,19 @@ TensorData make_aux(py::handle object) {
     });
 }
 
-TensorData make_ragged(const RaggedArguments& given, DataType type) {
+TensorData make_ragged(const RaggedArguments& given, DataType type, const std::string& device) {
+    given.aux->on_host();
     return with_element_type(type, [&]<class T>(std::type_identity<T>) {
         TensorData data{std::make_shared<RaggedTensor<T>>(given.dims, given.strides, given.seq_axis,
                                                           given.aux->tensor, given.count,
                                                           given.multiplier)};
         data.keep_alive = given.aux->keep_alive;
-        return data;
+        return on_device(std::move(data), device);
     });
 }
 
 TensorData make_shallow_ragged(py::handle object, const RaggedArguments& given) {
+    given.aux->on_host();
     TensorData data = over_array(object, "[tensor] array", [&](const ArrayInfo& array) {
         return with_element_type(array.data_type, [&]<class T>(std::type_identity<T>) {
             return std::shared_ptr<ITensor>(std::make_shared<ShallowRaggedTensor<T>>(
@@ -175,7 +196,7 @@ TensorData make_shallow_ragged(py::handle object, const RaggedArguments& given) 
 
 py::object get_host_value(const TensorData& self, const Indices& index) {
     self.tensor->check_index(index);
-    return with_typed(*self.tensor,
+    return with_typed(self.on_host(),
                       [&](auto& tensor) { return value_to_python(tensor.get_host_value(index)); });
 }
 
@@ -265,11 +286,14 @@ const char* numpy_name(DataType type) {
 
 py::object to_numpy(const py::object& self) {
     const auto& data = self.cast<const TensorData&>();
-    ITensor& tensor = *data.tensor;
+    ITensor& tensor = data.on_host();
+    const void* const memory =
+        data.gpu ? std::as_const(tensor).raw_host_data() : tensor.raw_host_data();
     auto [dims, strides] = seen_outside(tensor);
     for (int64_t& stride : strides) stride *= static_cast<int64_t>(tensor.element_size());
-    py::object array = py::array(py::dtype(numpy_name(tensor.data_type())), dims, strides,
-                                 tensor.raw_host_data(), self);
+    py::object array =
+        py::array(py::dtype(numpy_name(tensor.data_type())), dims, strides, memory, self);
+    if (data.gpu) array = array.attr("copy")("K");
     if (data.is_read_only) array.attr("setflags")(py::arg("write") = false);
     if (tensor.data_type() != DataType::BFLOAT16) return array;
     try {
@@ -282,17 +306,25 @@ py::object to_numpy(const py::object& self) {
     }
 }
 
-py::capsule to_dlpack(const py::object& self, bool is_versioned) {
+// stream: of a GPU, as DeviceSide has it.
+py::capsule to_dlpack(const py::object& self, bool is_versioned, int64_t stream) {
     const auto& data = self.cast<const TensorData&>();
     auto [dims, strides] = seen_outside(*data.tensor);
-    return export_dlpack({data.tensor->raw_host_data(), data.tensor->data_type(), std::move(dims),
-                          std::move(strides), data.is_read_only, self},
-                         is_versioned);
+    void* const memory = data.gpu ? data.on_gpu(stream) : data.tensor->raw_host_data();
+    return export_dlpack(
+        {memory, data.tensor->data_type(), std::move(dims), std::move(strides), data.is_read_only,
+         data.gpu ? data.gpu->device : dlpack::Device{dlpack::CPU, 0}, self},
+        is_versioned);
+}
+
+py::tuple dlpack_device(const TensorData& data) {
+    const dlpack::Device device = data.gpu ? data.gpu->device : dlpack::Device{dlpack::CPU, 0};
+    return py::make_tuple(static_cast<int32_t>(device.type), device.id);
 }
 
 py::dict compare(const TensorData& reference, const TensorData& other, double absolute,
                  double relative, std::optional<int> seq_axis) {
-    return to_dict(all_close_skip_sentinel(*reference.tensor, *other.tensor,
+    return to_dict(all_close_skip_sentinel(reference.on_host(), other.on_host(),
                                            Tolerance{.absolute = absolute, .relative = relative},
                                            seq_axis));
 }
@@ -309,17 +341,20 @@ py::tuple random_layout(uint64_t seed, int64_t batches, int64_t max_rows, const 
 }
 
 void bind_makers(py::class_<TensorData, std::shared_ptr<TensorData>>& cls) {
-    cls.def_static("dense", &make_dense, py::arg("dims"), py::arg("strides"), py::arg("data_type"))
+    cls.def_static("dense", &make_dense, py::arg("dims"), py::arg("strides"), py::arg("data_type"),
+                   py::arg("device"))
         .def_static("shallow", &make_shallow, py::arg("array"), py::arg("dims"), py::arg("strides"))
         .def_static("aux", &make_aux, py::arg("array"))
         .def_static(
             "ragged",
             [](const Indices& dims, const Indices& strides, int seq_axis, const TensorData& aux,
-               std::optional<size_t> count, DataType type, int64_t multiplier) {
-                return make_ragged({dims, strides, seq_axis, &aux, count, multiplier}, type);
+               std::optional<size_t> count, DataType type, int64_t multiplier,
+               const std::string& device) {
+                return make_ragged({dims, strides, seq_axis, &aux, count, multiplier}, type,
+                                   device);
             },
             py::arg("dims"), py::arg("strides"), py::arg("seq_axis"), py::arg("ragged_offset"),
-            py::arg("count"), py::arg("data_type"), py::arg("multiplier"))
+            py::arg("count"), py::arg("data_type"), py::arg("multiplier"), py::arg("device"))
         .def_static(
             "shallow_ragged",
             [](py::handle array, const Indices& dims, const Indices& strides, int seq_axis,
@@ -379,7 +414,9 @@ void bind_tensor(py::module_& m) {
              py::arg("seed"))
         .def("fill_with_data", &fill_with_data, py::arg("data"))
         .def("numpy", &to_numpy)
-        .def("dlpack", &to_dlpack, py::arg("is_versioned"));
+        .def("device", &TensorData::device)
+        .def("dlpack", &to_dlpack, py::arg("is_versioned"), py::arg("stream"))
+        .def("dlpack_device", &dlpack_device);
     m.def("compare_skip_sentinel", &compare, py::arg("reference"), py::arg("other"),
           py::arg("absolute"), py::arg("relative"), py::arg("seq_axis"));
     m.def("random_ragged_layout", &random_layout, py::arg("seed"), py::arg("batches"),

@@ -51,6 +51,7 @@ testing::PreSuppliedInputs inputs_from(const Supplied& supplied,
     for (const auto& [uid, data] : supplied) {
         inputs[uid] = data ? data->tensor : nullptr;
         if (!data) continue;
+        data->on_host();
         keep_alive.insert(keep_alive.end(), data->keep_alive.begin(), data->keep_alive.end());
     }
     return inputs;
@@ -119,6 +120,7 @@ py::dict verify(const Harness& self, const std::unordered_map<int64_t, Tolerance
     made["outputs"] = outputs;
     made["changed_inputs"] = to_list(report.changed_inputs);
     made["changed_fp_environment"] = report.changed_fp_environment;
+    made["overwritten_workspace"] = report.overwritten_workspace;
     made["faults"] = to_list(report.faults());
     made["text"] = to_text(report.to_string());
     return made;

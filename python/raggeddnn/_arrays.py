@@ -1,8 +1,9 @@
-"""Arrays of any CPU library seen alike: address, shape, element strides, data type; and checks of
+"""Arrays of any library seen alike: address, shape, element strides, data type; and checks of
 single arguments.
 
-NumPy arrays are used as they are, torch CPU tensors through their own methods (torch itself is
-never imported here), everything else through DLPack. Nothing is copied unless a caller asks for it.
+In host memory NumPy arrays are used as they are, torch tensors through their own methods (torch
+itself is never imported here), everything else through DLPack; on a GPU all by the core. Nothing is
+copied unless a caller asks for it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,14 @@ import numpy.typing as npt
 
 import raggeddnn as rd
 
+from . import _core
+
 Array = npt.NDArray[Any]
+
+_DLPACK_CUDA, _DLPACK_ROCM = 2, 10
+_DEFAULT_STREAM = 0
+# Of data types as the core names them, and array libraries.
+_GRAPH_NAMES = {"float": "float32", "half": "float16", "double": "float64"}
 
 # NumPy moved the exception in 1.25.
 _TooHardError: Any = getattr(np, "exceptions", np).TooHardError
@@ -40,9 +48,22 @@ def is_torch(x: object) -> bool:
     return torch is not None and isinstance(x, torch.Tensor)
 
 
+def gpu_of(x: object) -> str | None:
+    """``cuda`` or ``hip`` for an array in a GPU's memory; None for any other, and what is none."""
+    if isinstance(x, np.ndarray):
+        return None
+    if is_torch(x):
+        if x.device.type != "cuda":  # type: ignore[attr-defined]
+            return None
+        return "hip" if sys.modules["torch"].version.hip else "cuda"
+    if hasattr(x, "__dlpack_device__"):
+        return {_DLPACK_CUDA: "cuda", _DLPACK_ROCM: "hip"}.get(int(x.__dlpack_device__()[0]))
+    return _core.gpu_device() if hasattr(x, "__cuda_array_interface__") else None
+
+
 @dataclass(frozen=True)
 class Operand:
-    """One CPU array: what goes into a variant pack, and its facts. Strides in elements."""
+    """One array: what goes into a variant pack, and its facts. Strides in elements."""
 
     name: str
     array: Any
@@ -134,6 +155,27 @@ def as_operand(name: str, x: Any) -> Operand:
     )
 
 
+def as_gpu_operand(name: str, x: Any, device: str) -> Operand:
+    """Look at an array of a GPU for use on its default stream (torch's: on any).
+
+    Raises ``rd.InvalidValueError`` naming the argument: not an array, or not on ``device``.
+    """
+    facts = _core.read_array(x, f"[varlen.sdpa] {name}", _DEFAULT_STREAM)
+    if facts is None:
+        raise invalid(f"{name}: expected an array, got {type(x).__name__}")
+    if not facts.is_on(device):
+        raise invalid(f"{name} is on device {facts.device}, expected {device}, where q is")
+    dtype_name = facts.type_name.lower()
+    return Operand(
+        name,
+        facts,
+        facts.shape,
+        facts.strides,
+        _GRAPH_NAMES.get(dtype_name, dtype_name),
+        facts.address,
+    )
+
+
 def integer(what: str, x: Any) -> int:
     """Any integer of 64 bits; ``what`` says in the message which one it is."""
     try:
@@ -182,6 +224,19 @@ def integers(name: str, x: Any, size: int | None) -> Array:
     return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
 
 
+def memory_at(address: int, shape: tuple[int, ...], strides: tuple[int, ...], size: int) -> Array:
+    """An array over memory, of elements of ``size`` bytes, for address arithmetic only."""
+    interface = {
+        "version": 3,
+        "data": (address, True),
+        "typestr": f"|V{size}",
+        "shape": shape,
+        "strides": tuple(stride * size for stride in strides),
+    }
+    view: Array = np.asarray(SimpleNamespace(__array_interface__=interface))
+    return view
+
+
 def _memory(name: str, x: Any) -> Array | None:
     """An array over the very memory of an argument, for address arithmetic only; None for none."""
     if x is None or isinstance(x, (list, tuple)):
@@ -191,19 +246,10 @@ def _memory(name: str, x: Any) -> Array | None:
     if x.numel() == 0:
         return None
     # Not x.numpy(): NumPy may lack the data type, and a negated view would be copied.
-    size = x.element_size()
-    interface = {
-        "version": 3,
-        "data": (x.data_ptr(), True),
-        "typestr": f"|V{size}",
-        "shape": tuple(x.shape),
-        "strides": tuple(stride * size for stride in x.stride()),
-    }
-    view: Array = np.asarray(SimpleNamespace(__array_interface__=interface))
-    return view
+    return memory_at(x.data_ptr(), tuple(x.shape), tuple(x.stride()), x.element_size())
 
 
-def _share_memory(a: Array, b: Array) -> bool:
+def share_memory(a: Array, b: Array) -> bool:
     """Exact where NumPy can tell within the allowed work, else True."""
     try:
         return bool(np.shares_memory(a, b, _MAX_WORK))
@@ -222,13 +268,18 @@ def _overlaps_itself(x: Operand) -> bool:
     return False
 
 
+def check_torch_output(out: Any) -> None:
+    """Refuse a torch tensor that cannot be written in place."""
+    if out.is_neg() or out.is_conj():
+        raise invalid("out is a lazily negated or conjugated view, expected a plain tensor")
+    if out.requires_grad:
+        raise invalid("out requires grad, expected a tensor that records no gradient")
+
+
 def check_writable(out: Any, operand: Operand, inputs: Mapping[str, Any]) -> None:
     """Refuse an ``out`` that cannot be written in place, or whose memory an input shares."""
     if is_torch(out):
-        if out.is_neg() or out.is_conj():
-            raise invalid("out is a lazily negated or conjugated view, expected a plain tensor")
-        if out.requires_grad:
-            raise invalid("out requires grad, expected a tensor that records no gradient")
+        check_torch_output(out)
     else:
         if not operand.array.flags.writeable:
             raise invalid("out is read-only, expected a writeable array")
@@ -242,7 +293,7 @@ def check_writable(out: Any, operand: Operand, inputs: Mapping[str, Any]) -> Non
     memory = _memory("out", out)
     for name, x in inputs.items():
         other = _memory(name, x)
-        if memory is not None and other is not None and _share_memory(memory, other):
+        if memory is not None and other is not None and share_memory(memory, other):
             raise invalid(f"out overlaps {name}, expected memory of its own")
 
 

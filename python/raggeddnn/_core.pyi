@@ -172,7 +172,7 @@ class Handle:
 
     def __init__(self, stream: typing.Any = None, device: str = "cpu") -> None:
         """
-        stream: an address, or an object with cuda_stream. device: 'cpu', 'hip' or 'cuda'.
+        stream: an address, or a stream of PyTorch, CuPy, cuda-bindings or hip-python, or what else has __cuda_stream__; None: the default stream. device: 'cpu', 'hip' or 'cuda'.
         """
 
     @property
@@ -349,6 +349,46 @@ class PlanCall:
     def workspace_size(self) -> int:
         """
         In bytes.
+        """
+
+class ArrayFacts:
+    """
+    An array of any library on any device, looked at.
+    """
+
+    def is_on(self, device: str) -> bool:
+        """
+        PyTorch and __cuda_array_interface__ say cuda of AMD's memory, too.
+        """
+
+    @property
+    def address(self) -> int: ...
+    @property
+    def data_type(self) -> DataType:
+        """
+        NOT_SET for one that no tensor can have.
+        """
+
+    @property
+    def device(self) -> str:
+        """
+        'cpu', 'cuda' or 'hip'.
+        """
+
+    @property
+    def is_read_only(self) -> bool: ...
+    @property
+    def shape(self) -> tuple[typing.Any, ...]: ...
+    @property
+    def strides(self) -> tuple[typing.Any, ...]:
+        """
+        In elements.
+        """
+
+    @property
+    def type_name(self) -> str:
+        """
+        As the array's library calls it.
         """
 
 class PointwiseMode(enum.IntEnum):
@@ -801,6 +841,7 @@ class TensorData:
         dims: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex],
         strides: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] | None,
         data_type: DataType,
+        device: str,
     ) -> TensorData: ...
     @staticmethod
     def ragged(
@@ -811,6 +852,7 @@ class TensorData:
         count: typing.SupportsInt | typing.SupportsIndex | None,
         data_type: DataType,
         multiplier: typing.SupportsInt | typing.SupportsIndex,
+        device: str,
     ) -> TensorData: ...
     @staticmethod
     def shallow(
@@ -829,8 +871,12 @@ class TensorData:
         multiplier: typing.SupportsInt | typing.SupportsIndex,
     ) -> TensorData: ...
     def data_type(self) -> DataType: ...
+    def device(self) -> str: ...
     def dims(self) -> list[int]: ...
-    def dlpack(self, is_versioned: bool) -> typing_extensions.CapsuleType: ...
+    def dlpack(
+        self, is_versioned: bool, stream: typing.SupportsInt | typing.SupportsIndex
+    ) -> typing_extensions.CapsuleType: ...
+    def dlpack_device(self) -> tuple[typing.Any, ...]: ...
     def element_count(self) -> int: ...
     def element_space(self) -> int: ...
     def fill_with_data(self, data: typing.Any) -> None: ...
@@ -936,6 +982,20 @@ def engines() -> list[EngineInfo]:
     Every engine found, and every plugin file that could not be loaded.
     """
 
+def fill_gpu_with_zeros(
+    address: typing.SupportsInt | typing.SupportsIndex,
+    bytes: typing.SupportsInt | typing.SupportsIndex,
+    stream: typing.SupportsInt | typing.SupportsIndex,
+) -> None:
+    """
+    In the order of the stream.
+    """
+
+def gpu_device() -> str:
+    """
+    'cuda' or 'hip', whose runtime this process uses. Raises NotSupportedError, with what was looked for, where there is none with a device.
+    """
+
 def plugin_search_paths() -> list[str]: ...
 def random_ragged_layout(
     seed: typing.SupportsInt | typing.SupportsIndex,
@@ -943,6 +1003,17 @@ def random_ragged_layout(
     max_rows: typing.SupportsInt | typing.SupportsIndex,
     kind: str,
 ) -> tuple[typing.Any, ...]: ...
+def read_array(
+    array: typing.Any, what: str, stream: typing.SupportsInt | typing.SupportsIndex | None
+) -> ArrayFacts | None:
+    """
+    None for what is no array. Raises InvalidValueError, naming `what`, for one that cannot be taken.
+    """
+
+def synchronize_gpu() -> None:
+    """
+    Waits for all work of the current device. Raises what has failed there.
+    """
 
 K_GRAPH_READER_VERSION: int = 2
 __version__: str = "0.1.0"

@@ -1,4 +1,5 @@
-"""Tensors in host memory, dense and ragged: what a variant pack is filled with, and tests read.
+"""Tensors, dense and ragged, in host memory or a GPU's: what a variant pack is filled with, and
+tests read.
 
 A ragged tensor says padded dims, ``[B, S, H, D]`` or ``[B, H, S, D]``, but holds each batch's own
 rows only, one batch after the other, where ``ragged_offset`` says. Strides, offsets and indices are
@@ -6,11 +7,18 @@ in elements; iteration runs in the order of dims (the last axis fastest), and ov
 batch has. All of them export DLPack, a ragged one as its flat memory, so each goes into a variant
 pack as it is.
 
+``device="cuda"`` or ``"hip"`` keeps a tensor's memory on the GPU that is current then, by the
+runtime of this process; nothing else is needed for it. Fills and reads go through a copy on the
+host: what plans and other libraries wrote is fetched for each read, once the streams that the
+tensor was given to have done it; what was filled here is sent when the memory is next asked for, by
+a variant pack or ``__dlpack__``.
+
 Wrong arguments raise ``raggeddnn.InvalidValueError`` with what was got and what was expected.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -42,6 +50,25 @@ BHSD_SEQ_AXIS = 2
 """The sequence axis of dims ``[B, H, S, D]``."""
 
 _DLPACK_CPU = (1, 0)
+_DLPACK_CUDA, _DLPACK_ROCM = 2, 10
+_NO_SYNCHRONIZATION, _LEGACY_STREAM, _PER_THREAD_STREAM = -1, 1, 2
+
+
+def _used_on(stream: Any, kind: int) -> int:
+    """The stream of ``__dlpack__`` as the core has it: 0 is the default one of either runtime.
+
+    Source: the Python specification of DLPack.
+    """
+    if stream is None:
+        return 0
+    if isinstance(stream, bool) or not hasattr(stream, "__index__"):
+        raise BufferError(f"stream got {stream!r}, expected None or an integer")
+    number = operator.index(stream)
+    known = (_LEGACY_STREAM, _PER_THREAD_STREAM) if kind == _DLPACK_CUDA else (0,)
+    if number not in (_NO_SYNCHRONIZATION, *known) and number <= _PER_THREAD_STREAM:
+        among = ", ".join(map(str, known))
+        raise BufferError(f"stream got {number}, expected None, -1, {among}, or an address")
+    return 0 if kind == _DLPACK_CUDA and number == _LEGACY_STREAM else number
 
 
 class TensorBase:
@@ -57,6 +84,10 @@ class TensorBase:
     def dims(self) -> list[int]:
         """The extents; of a ragged tensor the padded ones."""
         return self._data.dims()
+
+    def device(self) -> str:
+        """Where the memory is: ``cpu``, ``cuda`` or ``hip``."""
+        return self._data.device()
 
     def strides(self) -> list[int]:
         """The strides, in elements."""
@@ -147,8 +178,8 @@ class TensorBase:
         self.fill_with_data(data)
 
     def numpy(self) -> npt.NDArray[Any]:
-        """The memory as a NumPy array, not copied: of a ragged tensor flat, of ``element_space()``
-        elements. BFLOAT16 needs the package ml_dtypes, else NotSupportedError.
+        """The memory as a NumPy array, of a ragged tensor flat, of ``element_space()`` elements;
+        not copied, except from a GPU. BFLOAT16 needs the package ml_dtypes, else NotSupportedError.
         """
         array: npt.NDArray[Any] = self._data.numpy()
         return array
@@ -161,36 +192,50 @@ class TensorBase:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """The memory for other libraries, not copied, shaped as ``numpy()`` has it."""
-        if stream is not None:
+        """The memory for other libraries, not copied, shaped as ``numpy()`` has it.
+
+        ``stream``: on a GPU the one that the memory is going to be used on, as DLPack numbers
+        them; it sees what was written before. -1: as the memory is.
+        """
+        device = self.__dlpack_device__()
+        if device == _DLPACK_CPU and stream is not None:
             raise BufferError(f"stream got {stream!r}, expected None for host memory")
-        if dl_device is not None and tuple(dl_device) != _DLPACK_CPU:
-            raise BufferError(f"dl_device got {dl_device!r}, expected {_DLPACK_CPU}, the CPU")
+        if dl_device is not None and tuple(dl_device) != device:
+            raise BufferError(f"dl_device got {dl_device!r}, expected {device}, where it is")
         if copy:
             raise BufferError("copy got True, expected None or False: the memory is shared")
-        return self._data.dlpack(max_version is not None and max_version[0] >= 1)
+        is_versioned = max_version is not None and max_version[0] >= 1
+        return self._data.dlpack(is_versioned, _used_on(stream, device[0]))
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """DLPack's name for the CPU."""
-        return _DLPACK_CPU
+        """DLPack's name for where the memory is: (1, 0) the CPU, (2, n) CUDA, (10, n) HIP."""
+        kind, index = self._data.dlpack_device()
+        return kind, index
 
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}(dims={self.dims()}, strides={self.strides()}, "
-            f"data_type={self.data_type().name}, element_count={self.element_count()})"
+            f"data_type={self.data_type().name}, element_count={self.element_count()}"
+            f"{'' if self.device() == 'cpu' else f', device={self.device()}'})"
         )
 
 
 class Tensor(TensorBase):
-    """A dense tensor that owns its memory, zeroed. Without strides: row-major, without gaps."""
+    """A dense tensor that owns its memory, zeroed. Without strides: row-major, without gaps.
+
+    ``device``: ``cpu``, or ``cuda`` or ``hip``, whichever has its runtime here; else
+    InvalidValueError, or NotSupportedError where there is none.
+    """
 
     def __init__(
         self,
         dims: Sequence[int],
         strides: Sequence[int] | None = None,
         data_type: DataType = DataType.FLOAT,
+        *,
+        device: str = "cpu",
     ) -> None:
-        self._data = _core.TensorData.dense(dims, strides, data_type)
+        self._data = _core.TensorData.dense(dims, strides, data_type, device)
 
 
 class ShallowTensor(TensorBase):
@@ -213,7 +258,7 @@ class RaggedTensor(TensorBase):
     so), or a sequence of numbers. Times the multiplier it counts elements; it starts at 0, never
     decreases, and each batch is whole rows, at most ``padded_dims[seq_axis]`` of them. It is read
     once, here. ``physical_element_count``: what the memory holds, at least the last offset, which
-    is the default.
+    is the default. ``device``: as of :class:`Tensor`; that of the offsets is their own.
     """
 
     def __init__(
@@ -226,6 +271,7 @@ class RaggedTensor(TensorBase):
         *,
         data_type: DataType = DataType.FLOAT,
         ragged_offset_multiplier: int = 1,
+        device: str = "cpu",
     ) -> None:
         aux = _as_aux(ragged_offset)
         self._ragged_offset = aux
@@ -237,6 +283,7 @@ class RaggedTensor(TensorBase):
             physical_element_count,
             data_type,
             ragged_offset_multiplier,
+            device,
         )
 
 

@@ -24,12 +24,14 @@ from ._arrays import (
     check_writable,
     finite_scale,
     flag,
+    gpu_of,
     integer,
     integers,
     invalid,
     note_written,
 )
-from ._plans import FLOATS, Integers, Memory, Problem, build, capacity_of, is_token_major, plans
+from ._packed import bounds_of, check_form, check_output, check_rows, problem_of
+from ._plans import build, capacity_of, is_token_major, plans
 
 
 def clear_plan_cache() -> None:
@@ -41,29 +43,9 @@ def _rows(name: str, x: Any) -> Operand:
     """A (total, H, D) argument as a ragged tensor can address it, copied only if its strides forbid
     it.
     """
-    operand = as_operand(name, x)
-    if len(operand.shape) != 3:
-        raise invalid(f"{name} has shape {operand.shape}, expected (total, heads, head_dim)")
-    if operand.shape[1] == 0 or operand.shape[2] == 0:
-        raise invalid(f"{name} has shape {operand.shape}, expected at least one head and element")
-    if operand.dtype_name not in FLOATS:
-        raise invalid(f"{name} has data type {operand.dtype_name}, expected one of {FLOATS}")
+    operand = check_form(as_operand(name, x))
     is_direct = is_token_major(operand.shape, operand.strides, distinct=False)
     return operand if is_direct else operand.contiguous()
-
-
-def _check_rows(q: Operand, k: Operand, v: Operand) -> None:
-    for x in (k, v):
-        if x.dtype_name != q.dtype_name:
-            raise invalid(f"{x.name} has data type {x.dtype_name}, q has {q.dtype_name}")
-        if q.shape[1] % x.shape[1] != 0:
-            raise invalid(
-                f"{x.name} has {x.shape[1]} heads, expected a divisor of q's {q.shape[1]}"
-            )
-    if k.shape[2] != q.shape[2]:
-        raise invalid(f"k has head_dim {k.shape[2]}, q has {q.shape[2]}")
-    if v.shape[0] != k.shape[0]:
-        raise invalid(f"v has {v.shape[0]} rows, k has {k.shape[0]}")
 
 
 def _first(mask: Array) -> int:
@@ -149,16 +131,6 @@ class _Side:
         return runs
 
 
-def _bounds(causal: bool, window_size: tuple[int, int]) -> tuple[int | None, int | None]:
-    """Left and right bound; None is open. Causal closes the right side, whatever the window."""
-    try:
-        left, right = window_size
-    except (TypeError, ValueError) as error:
-        raise invalid(f"window_size is {window_size!r}, expected two integers") from error
-    left, right = integer("window_size[0]", left), integer("window_size[1]", right)
-    return (left if left >= 0 else None), (0 if causal else right if right >= 0 else None)
-
-
 def _output(
     out: Any, q: Operand, shape: tuple[int, int, int], inputs: Mapping[str, Any]
 ) -> Operand:
@@ -166,11 +138,7 @@ def _output(
     if out is None:
         return as_operand("out", q.new(shape))
     operand = as_operand("out", out)
-    if operand.shape != shape or operand.dtype_name != q.dtype_name:
-        raise invalid(
-            f"out has shape {operand.shape} and data type {operand.dtype_name}, "
-            f"expected {shape} and {q.dtype_name}"
-        )
+    check_output(operand, q, shape)
     check_writable(out, operand, inputs)
     return operand
 
@@ -212,14 +180,16 @@ def sdpa(
     """Scaled dot-product attention of a batch of packed sequences, forward only.
 
     Arguments:
-        q: (total_q, Hq, D). k: (total_k, Hk, D). v: (total_k, Hv, Dv). CPU arrays of one data type
+        q: (total_q, Hq, D). k: (total_k, Hk, D). v: (total_k, Hv, Dv). Arrays of one data type
             (float16, bfloat16, float32, float64) with NumPy, torch or DLPack memory. Hk and Hv each
             divide Hq; query head h reads key head ``h // (Hq // Hk)``. Rows may be strided, as a
-            slice of packed QKV is; other strides cost a copy.
+            slice of packed QKV is; other strides cost a copy, or are refused (on a GPU, but for
+            torch).
         cu_seqlens_q, cu_seqlens_k: (B + 1,) int32 or int64, in rows: sequence b owns the rows
             ``[cu[b], cu[b+1])``. They start at 0, never decrease, and end within the arrays.
         seqused_q, seqused_k: (B,) how many rows of each block are valid, from its start. None: all.
-        max_seqlen_q, max_seqlen_k: if given, checked as upper bounds of the valid lengths.
+        max_seqlen_q, max_seqlen_k: if given, checked as upper bounds of the valid lengths; on a GPU
+            taken for them, and for those of the blocks.
         scale: multiplies ``q.k``; None is ``1/sqrt(D)``. Any finite real number, at most 3.4e38 in
             magnitude unless the data is float64; a new one needs no new plan.
         causal: hide later keys; the last query row and the last key of a sequence meet
@@ -233,7 +203,14 @@ def sdpa(
 
     Returns ``o`` (total_q, Hq, Dv), or ``(o, lse)`` with ``lse`` (Hq, total_q) float32, the natural
     logarithm. Rows that see no key, slack rows and rows past ``cu_seqlens_q[-1]`` are exactly 0,
-    their lse -inf. torch tensors give torch tensors (no gradient is recorded), others NumPy arrays.
+    their lse -inf. torch tensors give torch tensors (no gradient is recorded), others NumPy arrays,
+    or on a GPU a :class:`raggeddnn.tensor.Tensor`.
+
+    Arrays on a GPU (torch, DLPack, ``__cuda_array_interface__``) are all on the same one, lengths
+    included, of which nothing is read, copied or waited for on the host: a wrong length shows in
+    the results of its sequence alone. Without a ``max_seqlen`` it is the number of rows; both
+    ``seqused`` or neither are given, but for torch. The work is on torch's current stream, else on
+    the default one.
 
     Raises ``raggeddnn.InvalidValueError`` (a ValueError) naming the argument, the index, the value
     got and the one expected, before anything is written; ``raggeddnn.NotSupportedError`` when no
@@ -246,8 +223,14 @@ def sdpa(
         raise invalid(f"engine is {engine!r}, expected a name or None")
     inputs = {"q": q, "k": k, "v": v, "cu_seqlens_q": cu_seqlens_q, "cu_seqlens_k": cu_seqlens_k}
     inputs |= {"seqused_q": seqused_q, "seqused_k": seqused_k}
+    device = gpu_of(q)
+    if device is not None:
+        from ._varlen_gpu import Metadata, sdpa_on_gpu
+
+        metadata = Metadata(max_seqlen_q, max_seqlen_k, scale, causal, window_size, engine)
+        return sdpa_on_gpu(inputs, metadata, return_lse, out, device)
     rows_q, rows_k, rows_v = _rows("q", q), _rows("k", k), _rows("v", v)
-    _check_rows(rows_q, rows_k, rows_v)
+    check_rows(rows_q, rows_k, rows_v)
     side_q, side_k = _sides(
         rows_q,
         rows_k,
@@ -255,7 +238,7 @@ def sdpa(
         (seqused_q, seqused_k),
         (max_seqlen_q, max_seqlen_k),
     )
-    bounds, scale_value = _bounds(causal, window_size), finite_scale(scale, rows_q)
+    bounds, scale_value = bounds_of(causal, window_size), finite_scale(scale, rows_q)
     total, heads = rows_q.shape[0], rows_q.shape[1]
     target = _output(out, rows_q, (total, heads, rows_v.shape[2]), inputs)
     direct = is_token_major(target.shape, target.strides, distinct=True)
@@ -283,13 +266,6 @@ def sdpa(
     return result, as_operand("lse", lse.array.T).contiguous().array
 
 
-def _memory(x: Operand, batch: tuple[int, int, str]) -> Memory:
-    """Of q, k, v, o (total, H, D) or the log-sum-exp (total, H) in a graph."""
-    tail = (1,) * (3 - len(x.shape))
-    kind = (x.dtype_name, x.alignment)
-    return Memory.of_rows((*x.shape, *tail), (*x.strides, *tail), kind, batch)
-
-
 def _run(
     rows: tuple[Operand, Operand, Operand, Operand],
     lse: Operand | None,
@@ -310,17 +286,7 @@ def _run(
     arrays = dict(zip(("q", "k", "v", "o"), rows, strict=True))
     if lse is not None:
         arrays["lse"] = lse
-    memory = {
-        name: _memory(x, batches["k" if name in ("k", "v") else "q"]) for name, x in arrays.items()
-    }
-    problem = Problem(
-        memory=tuple(memory.items()),
-        integers=tuple(
-            Integers(name, x.shape[0], x.dtype_name, x.alignment) for name, x in tables.items()
-        ),
-        bounds=bounds,
-        engine=engine,
-    )
+    problem = problem_of(arrays, tables, batches, (bounds, engine, "cpu"))
     found = plans.get(problem, build)
     pack: dict[rd.TensorAttributes, Any] = {found.tensors["scale"]: scale}
     for name, x in (*arrays.items(), *tables.items()):

@@ -1,10 +1,12 @@
-// The GPU engine's kernels on emulated waves, on host memory: what instances/ is to a GPU build.
+// The GPU engine's kernels on emulated waves, on host memory (or a fake device's): what instances/
+// is to a GPU build.
 #include <cstring>
 #include <memory>
 
 #include "attention/backward_keys.hpp"
 #include "attention/backward_queries.hpp"
 #include "attention/forward.hpp"
+#include "fake_device.hpp"
 #include "instances/backward_shapes.hpp"
 #include "instances/rows.hpp"
 #include "instances/shapes.hpp"
@@ -60,10 +62,11 @@ void run_pass(const typename Pass::Params& params) {
 }
 
 template <class Pass>
-const char* launch_forward(const ForwardParams& params, void*) {
-    run_schedule<Pass>(params, params.schedule);
-    run_pass<Pass>(params);
-    return nullptr;
+const char* launch_forward(const ForwardParams& params, void* stream) {
+    return emulation::FakeDevice::get().enqueue(stream, [params] {
+        run_schedule<Pass>(params, params.schedule);
+        run_pass<Pass>(params);
+    });
 }
 
 template <class Element, int WIDTH>
@@ -73,12 +76,13 @@ ForwardKernel forward_row() {
 }
 
 template <class Queries, class Keys>
-const char* launch_backward(const BackwardParams& params, void*) {
-    run_schedule<Queries>(params, params.schedule_q);
-    run_schedule<Keys>(params, params.schedule_k);
-    run_pass<Queries>(params);
-    run_pass<Keys>(params);
-    return nullptr;
+const char* launch_backward(const BackwardParams& params, void* stream) {
+    return emulation::FakeDevice::get().enqueue(stream, [params] {
+        run_schedule<Queries>(params, params.schedule_q);
+        run_schedule<Keys>(params, params.schedule_k);
+        run_pass<Queries>(params);
+        run_pass<Keys>(params);
+    });
 }
 
 template <class Element, int WIDTH>
@@ -110,14 +114,18 @@ BackwardRows backward_kernels() {
     return kernels;
 }
 
-bool is_device_usable(std::string&) { return true; }
+bool is_device_usable(std::string& why) {
+    why = emulation::FakeDevice::get().fault();
+    return why.empty();
+}
 const char* device_arch() { return EmulatedArch::NAME; }
 std::string device_architecture() { return std::string("emulated ") + EmulatedArch::NAME; }
-const char* read_back(void* to, const void* from, size_t bytes, void*) {
-    std::memcpy(to, from, bytes);
-    return nullptr;
+const char* read_back(void* to, const void* from, size_t bytes, void* stream) {
+    const char* error = emulation::FakeDevice::get().enqueue(
+        stream, [=] { std::memcpy(to, from, bytes); });
+    return error ? error : emulation::FakeDevice::get().wait(stream);
 }
-const char* device_kind() { return "cpu"; }
+const char* device_kind() { return emulation::FakeDevice::get().kind(); }
 const char* engine_name() { return RAGGEDDNN_EMULATED_ENGINE; }
 int engine_priority() { return -1000; }  // by name only
 

@@ -176,6 +176,18 @@ struct ClearsSlack : Trespasser {
     }
 };
 
+// Writes one byte past its workspace, of bottom-right.
+struct OverrunsWorkspace : AttentionPlan {
+    static constexpr const char* NAME = "OVERRUNS_WORKSPACE";
+    static constexpr size_t BYTES = 100;
+    using AttentionPlan::AttentionPlan;
+    size_t workspace_size() const override { return BYTES; }
+    void run(const ExecuteArgs& args, const Sequences& sequences) const override {
+        AttentionPlan::run(args, sequences);
+        if (p_.is_bottom_right) static_cast<char*>(args.workspace)[BYTES] = 1;
+    }
+};
+
 // ---- state ----
 
 // Keeps the addresses of its first execute.
@@ -347,7 +359,8 @@ RAGGEDDNN_ENGINE_PLUGIN("attention_faults", "1.0.0", Faulty<TopLeft>, Faulty<Rea
                         Faulty<TightIndices>, Faulty<TightWidth>, Faulty<QueriesByResults>,
                         Faulty<PacksStats>, Faulty<WritesPast>, Faulty<WritesPastOnce>,
                         Faulty<WritesPastDense>, Faulty<WritesBefore>, Faulty<ClearsSlack>,
-                        Faulty<KeepsAddresses>, Faulty<KeepsOffsets>, Faulty<KeepsScale>,
-                        Faulty<OtherBits>, Faulty<SumsByPosition>, Faulty<SharesScratch>,
-                        Faulty<RefusesLate>, Faulty<LeavesRounding>, Faulty<ForgesResults>,
-                        Faulty<Crashes>, Faulty<Hangs>, PaintsReasons, FailsToAnswer)
+                        Faulty<OverrunsWorkspace>, Faulty<KeepsAddresses>, Faulty<KeepsOffsets>,
+                        Faulty<KeepsScale>, Faulty<OtherBits>, Faulty<SumsByPosition>,
+                        Faulty<SharesScratch>, Faulty<RefusesLate>, Faulty<LeavesRounding>,
+                        Faulty<ForgesResults>, Faulty<Crashes>, Faulty<Hangs>, PaintsReasons,
+                        FailsToAnswer)

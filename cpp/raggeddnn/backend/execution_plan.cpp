@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
 
+#include "raggeddnn/backend/workspace.hpp"
 #include "raggeddnn/base/error.hpp"
 #include "raggeddnn/base/log.hpp"
 #include "raggeddnn/schema/graph_view.hpp"
@@ -12,31 +12,6 @@
 namespace raggeddnn {
 
 namespace {
-
-constexpr size_t WORKSPACE_ALIGNMENT = 256;
-
-// Memory of one thread that grows to the largest workspace asked for.
-class Workspace {
-public:
-    ~Workspace() { release(); }
-    void* at_least(size_t bytes) {
-        if (bytes > size_) {
-            release();
-            data_ = ::operator new(bytes, std::align_val_t(WORKSPACE_ALIGNMENT));
-            size_ = bytes;
-        }
-        return data_;
-    }
-
-private:
-    void release() {
-        ::operator delete(data_, std::align_val_t(WORKSPACE_ALIGNMENT));
-        data_ = nullptr;
-        size_ = 0;
-    }
-    void* data_ = nullptr;
-    size_t size_ = 0;
-};
 
 std::vector<uint8_t> engine_config(int64_t engine_id,
                                    const std::map<std::string, KnobValue>& knobs) {
@@ -301,13 +276,10 @@ void ExecutionPlan::check_device(const hipdnnHandle& handle, const char* call) c
             ", for which the plan was built");
 }
 
-void* ExecutionPlan::workspace_or_own(void* given, const char* call) const {
+void* ExecutionPlan::workspace_or_own(void* given, const hipdnnHandle& handle,
+                                      const char* call) const {
     if (given || workspace_size_ == 0) return given;
-    if (device_ != "cpu") {
-        invalid(call, ": workspace is null, expected ", workspace_size_, " bytes of device memory");
-    }
-    static thread_local Workspace own;
-    return own.at_least(workspace_size_);
+    return backend::own_workspace(device_, workspace_size_, handle.stream(), call);
 }
 
 namespace {
@@ -352,7 +324,7 @@ void ExecutionPlan::execute(hipdnnHandle& handle, std::span<const Binding> pack,
     }
     const backend::PluginLibrary& library = *engine_.library;
     const hipdnnEnginePluginHandle_t plugin_handle = handle.plugin_handle(engine_.library)->get();
-    void* const memory = workspace_or_own(workspace, "execute");
+    void* const memory = workspace_or_own(workspace, handle, "execute");
     if (overrides.empty()) {
         library.check(
             library.call().execute(plugin_handle, context_, memory, buffers.data(), buffers.size()),
@@ -396,7 +368,7 @@ std::optional<std::string> ExecutionPlan::metadata_faults(hipdnnHandle& handle,
     const char* text = nullptr;
     library.check(
         library.call().report_faults(plugin_handle, context_,
-                                     workspace_or_own(workspace, "metadata_faults"), &text),
+                                     workspace_or_own(workspace, handle, "metadata_faults"), &text),
         "raggeddnnEnginePluginReportFaults");
     return text ? std::optional<std::string>(text) : std::nullopt;
 }

@@ -78,8 +78,9 @@ public:
     const PlanTensor* find(int64_t uid) const;
     const std::unordered_map<int64_t, PlanTensor>& tensors() const { return tensors_; }
 
-    // Checks alignments and extents, then runs. `workspace`: at least workspace_size bytes, or
-    // null: memory kept for this thread (CPU plans). Throws; nothing is written when a check fails.
+    // Checks alignments and extents, then runs. `workspace`: at least workspace_size bytes where
+    // the plan's memory is, or null: memory kept for this thread and device. Throws; nothing is
+    // written when a check fails.
     void execute(hipdnnHandle& handle, std::span<const Binding> pack, void* workspace,
                  std::span<const ShapeOverride> overrides = {}) const;
 
@@ -103,7 +104,7 @@ private:
     void check_extent(const PlanTensor& tensor, const Binding& binding,
                       std::span<const Binding> pack) const;
     void check_device(const hipdnnHandle& handle, const char* call) const;
-    void* workspace_or_own(void* given, const char* call) const;
+    void* workspace_or_own(void* given, const hipdnnHandle& handle, const char* call) const;
 
     std::shared_ptr<const schema::GraphBlob> graph_;
     backend::LoadedEngine engine_;

@@ -49,6 +49,12 @@ struct ManagedTensorVersioned {
 
 inline constexpr uint64_t FLAG_READ_ONLY = 1;
 
+// Of the argument `stream` of __dlpack__, besides addresses. CUDA's 0 is refused as ambiguous;
+// HIP's default stream is 0, and has neither 1 nor 2.
+inline constexpr int64_t NO_SYNCHRONIZATION = -1;
+inline constexpr int64_t CUDA_LEGACY_STREAM = 1;
+inline constexpr int64_t CUDA_PER_THREAD_STREAM = 2;
+
 // What a type's __dlpack_c_exchange_api__ capsule holds (DLPack 1.3): functions instead of methods.
 struct ExchangeApi {
     static constexpr const char* CAPSULE = "dlpack_exchange_api";

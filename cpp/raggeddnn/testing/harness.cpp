@@ -1,12 +1,8 @@
 #include "raggeddnn/testing/harness.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstring>
-#include <exception>
-#include <latch>
-#include <thread>
 #include <unordered_set>
 #include <utility>
 
@@ -56,10 +52,6 @@ DataType type_of(const TensorAttributes::pass_by_values_t& value) {
         value);
 }
 
-void* address_of(TensorAttributes::pass_by_values_t& value) {
-    return std::visit([](auto& held) -> void* { return &held; }, value);
-}
-
 template <class T>
 void move_elements(TensorBase<T>& tensor, uint64_t seed) {
     if constexpr (IS_REAL<T>) {
@@ -102,13 +94,6 @@ std::optional<std::vector<int64_t>> row_offsets_of(const ITensor& tensor) {
     return ragged ? std::optional(ragged->row_offsets) : std::nullopt;
 }
 
-// The first of what the threads threw.
-void rethrow_first(const std::vector<std::exception_ptr>& errors) {
-    for (const std::exception_ptr& error : errors) {
-        if (error) std::rethrow_exception(error);
-    }
-}
-
 }  // namespace
 
 IntegrationGraphVerificationHarness::IntegrationGraphVerificationHarness(
@@ -146,6 +131,11 @@ void IntegrationGraphVerificationHarness::check_options() const {
     if (options_.guard_elements > MOST_GUARD_ELEMENTS) {
         invalid(HARNESS, "guard_elements got ", options_.guard_elements, ", expected at most ",
                 MOST_GUARD_ELEMENTS);
+    }
+    if (options_.device == "cpu") return;
+    if (const std::string known = DeviceMemoryApi::get().device(); options_.device != known) {
+        invalid(HARNESS, "device got '", options_.device, "', expected 'cpu' or '", known,
+                "', whose runtime is here");
     }
 }
 
@@ -331,46 +321,6 @@ void IntegrationGraphVerificationHarness::build() {
     engine_plan_ = plan;
 }
 
-void IntegrationGraphVerificationHarness::run(const ExecutionPlan& plan,
-                                              const GraphTensorBundle& bundle,
-                                              hipdnnHandle& handle) {
-    reset_outputs(bundle);
-    std::vector<Binding> pack;
-    for (const auto& [uid, tensor] : bundle.tensors()) {
-        pack.push_back({uid, bundle.address(uid, plan.device() != "cpu"),
-                        static_cast<int64_t>(tensor->element_space() * tensor->element_size())});
-    }
-    for (auto& [uid, value] : inputs_.scalars) pack.push_back({uid, address_of(value)});
-    plan.execute(handle, pack, nullptr);
-}
-
-bool IntegrationGraphVerificationHarness::run_engine(const GraphTensorBundle& bundle) {
-    const FpEnvironment environment;
-    run(*engine_plan_, bundle, hipdnnHandle::of_thread(options_.device));
-    return environment.restore();
-}
-
-bool IntegrationGraphVerificationHarness::run_engine(const Bundles& bundles) {
-    if (bundles.size() == 1) return run_engine(*bundles.front());
-    std::latch together(static_cast<ptrdiff_t>(bundles.size()));
-    std::vector<std::exception_ptr> errors(bundles.size());
-    std::atomic<bool> is_changed = false;
-    std::vector<std::thread> threads;
-    for (size_t i = 0; i < bundles.size(); ++i) {
-        threads.emplace_back([&, i] {
-            together.arrive_and_wait();
-            try {
-                if (run_engine(*bundles[i])) is_changed = true;
-            } catch (...) {
-                errors[i] = std::current_exception();
-            }
-        });
-    }
-    for (std::thread& thread : threads) thread.join();
-    rethrow_first(errors);
-    return is_changed;
-}
-
 std::map<int64_t, uint64_t> IntegrationGraphVerificationHarness::input_sums() const {
     std::map<int64_t, uint64_t> sums;
     for (const auto& [uid, tensor] : inputs_.engine.tensors()) {
@@ -438,13 +388,13 @@ VerificationReport IntegrationGraphVerificationHarness::verify(const Tolerances&
                                                                const Bundles& bundles) {
     check_tolerances(tolerances);
     build();
-    hipdnnHandle& host = hipdnnHandle::of_thread();
     // The reference first: an engine that writes to inputs which both share cannot mislead it.
-    run(*reference_plan_, inputs_.reference, host);
+    run_reference(inputs_.reference);
     const auto before = input_sums();
     VerificationReport report;
     report.engine = engine_plan_->engine_name();
-    report.changed_fp_environment = run_engine(bundles) || built_in_changed_environment_;
+    run_engine(bundles, report);
+    report.changed_fp_environment |= built_in_changed_environment_;
     for (const auto& [uid, sum] : input_sums()) {
         if (before.at(uid) != sum) report.changed_inputs.push_back(graph_.tensor(uid).label());
     }
@@ -453,7 +403,7 @@ VerificationReport IntegrationGraphVerificationHarness::verify(const Tolerances&
         const auto stated = tolerances.find(uid);
         if (stated == tolerances.end() && !moved) {
             moved = with_moved_inputs();
-            run(*reference_plan_, *moved, host);
+            run_reference(*moved);
         }
         const Tolerance tolerance =
             stated == tolerances.end() ? own_tolerance(uid, *moved) : stated->second;

@@ -35,7 +35,8 @@ using Tolerances = std::unordered_map<int64_t, Tolerance>;
 struct HarnessOptions {
     std::string engine;  // under test
     std::string reference_engine = "reference";
-    std::string device = "cpu";  // of the engine under test
+    // Where the buffers of the engine under test are: "cpu", or the device of the GPU runtime here.
+    std::string device = "cpu";
     std::map<std::string, KnobValue> knobs = {};
     HostScalars scalars = {};
     uint64_t seed = 0;  // of inputs that were not supplied
@@ -90,6 +91,12 @@ private:
         GraphTensorBundle reference;
     };
     using Bundles = std::vector<const GraphTensorBundle*>;
+    // One execute, ready to start: all its memory is where the plan wants it.
+    struct Run {
+        std::vector<Binding> pack;
+        GuardedTensor workspace;
+        void* workspace_address = nullptr;
+    };
 
     void check_options() const;
     void find_outputs();
@@ -103,9 +110,12 @@ private:
     void add_guarded_outputs(GraphTensorBundle& bundle, const GraphTensorBundle& model) const;
     void reset_outputs(const GraphTensorBundle& bundle) const;
     void build();
-    void run(const ExecutionPlan& plan, const GraphTensorBundle& bundle, hipdnnHandle& handle);
-    bool run_engine(const GraphTensorBundle& bundle);  // was the environment left changed?
-    bool run_engine(const Bundles& bundles);           // one thread each
+    Run prepare(const ExecutionPlan& plan, const GraphTensorBundle& bundle);
+    void run_reference(const GraphTensorBundle& bundle);
+    static bool execute_once(const ExecutionPlan& plan, const Run& run);
+    // Of several bundles each in a thread of its own, all at once.
+    void run_engine(const Bundles& bundles, VerificationReport& report);
+    void run_engine_threads(const std::vector<Run>& runs, VerificationReport& report) const;
     VerificationReport verify(const Tolerances& tolerances, const Bundles& bundles);
     Tolerance own_tolerance(int64_t uid, const GraphTensorBundle& moved) const;
     GraphTensorBundle with_moved_inputs() const;

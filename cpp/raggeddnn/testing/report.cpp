@@ -30,6 +30,12 @@ std::vector<std::string> other_faults(const VerificationReport& report) {
     for (const std::string& input : report.changed_inputs) {
         faults.push_back(input + " is an input, and was written");
     }
+    if (report.overwritten_workspace > 0) {
+        faults.push_back(message("the workspace: ", report.overwritten_workspace,
+                                 " bytes outside its ", report.workspace_size,
+                                 " were written, the first at ", report.first_overwritten_workspace,
+                                 " of it"));
+    }
     if (report.changed_fp_environment) faults.emplace_back(FpEnvironment::LEFT_CHANGED);
     return faults;
 }

@@ -30,6 +30,10 @@ struct RAGGEDDNN_API VerificationReport {
     std::vector<OutputReport> outputs;        // in the order of the graph's tensors
     std::vector<std::string> changed_inputs;  // that the engine wrote to
     bool changed_fp_environment = false;      // rounding, subnormals or traps, left so
+    // Bytes beyond the workspace that the engine wrote to, and where, from its first byte.
+    size_t workspace_size = 0;
+    size_t overwritten_workspace = 0;
+    int64_t first_overwritten_workspace = 0;
 
     bool passed() const;
     // What is wrong, one sentence each.

@@ -65,9 +65,9 @@ class OutputReport:
 
 @dataclass(frozen=True)
 class VerificationReport:
-    """One :class:`OutputReport` for each output, labels of inputs that the engine wrote to, and
-    whether it left rounding, the handling of subnormals, or traps changed. ``faults`` says in a
-    sentence each what is wrong.
+    """One :class:`OutputReport` for each output, labels of inputs that the engine wrote to, whether
+    it left rounding, the handling of subnormals, or traps changed, and how many bytes outside its
+    workspace it wrote to. ``faults`` says in a sentence each what is wrong.
     """
 
     engine: str
@@ -75,6 +75,7 @@ class VerificationReport:
     outputs: list[OutputReport]
     changed_inputs: list[str]
     changed_fp_environment: bool
+    overwritten_workspace: int
     faults: list[str]
     text: str
 

@@ -11,6 +11,7 @@ from typing import Any, TextIO
 from .._document import printable
 from ..bench.report import draw_bar, erase_bar
 from ..testing.checks import is_named, is_reference
+from .child import GPU_DEVICES
 from .session import FAULTS, KINDS, Outcome, Session
 from .subject import VerifyCase
 from .suite import chosen_cases
@@ -54,6 +55,10 @@ def _refuse_twins(engines: Sequence[dict[str, Any]]) -> None:
         paths[name] = path
 
 
+def _is_known(device: str) -> bool:
+    return device.lower() in HOST_DEVICES or device in GPU_DEVICES
+
+
 def choose_engines(
     options: VerifyOptions, engines: Sequence[dict[str, Any]]
 ) -> tuple[list[dict[str, Any]], list[str]]:
@@ -76,9 +81,10 @@ def choose_engines(
     for engine in found:
         if not engine["available"]:
             notes.append(f"{engine['name']} is not available: {engine['reason']}")
-        elif engine["device"].lower() not in HOST_DEVICES:
+        elif not _is_known(engine["device"]):
             notes.append(
-                f"{engine['name']} works on {engine['device']} memory, expected host memory"
+                f"{engine['name']} works on {engine['device']} memory, expected that of the host "
+                f"or of a GPU ({' or '.join(GPU_DEVICES)})"
             )
         else:
             chosen.append(engine)

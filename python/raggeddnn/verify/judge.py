@@ -45,14 +45,16 @@ class _Seen:
     written: dict[rd.TensorAttributes, Array]
 
 
-def judge(subject: Subject, engine: str) -> Finding:
+def judge(subject: Subject, engine: str, device: str = "cpu") -> Finding:
     """Run the calls of a subject on ``engine`` (its full name) by one plan, each twice and the last
-    one by several threads at once, and compare.
+    one by several threads at once, and compare. ``device``: where its buffers are; on a GPU inputs
+    are copied there, and results back, and each run is on a stream of its own.
 
     Raises what the harness raises for a subject that makes no sense.
     """
     environment = _core.FpEnvironment()
-    said = next((v for v in subject.graph.explain() if v.engine == engine), None)
+    handle = rd.Handle(device=device)
+    said = next((v for v in subject.graph.explain(handle) if v.engine == engine), None)
     if environment.restore():
         return Finding("wrong", environment.LEFT_CHANGED)
     if said is not None and not said.applicable:
@@ -62,6 +64,7 @@ def judge(subject: Subject, engine: str) -> Finding:
         subject.graph,
         first.inputs,
         engine=engine,
+        device=device,
         scalars=first.scalars,
         guard_elements=GUARD_ELEMENTS,
     )

@@ -1,4 +1,6 @@
-"""Cases run one after another in a child process, which is replaced when a case takes it down."""
+"""Cases run one after another in a child process, which is replaced when a case takes it, or the
+device that it uses, down.
+"""
 
 from __future__ import annotations
 
@@ -159,7 +161,10 @@ class Session:
                 self._start()
             assert self._child is not None
             answer = self._child.ask({"engine": engine, "case": case}, timeout)
-            return Outcome(case, answer["kind"], answer["detail"], self._child.printed())
+            outcome = Outcome(case, answer["kind"], answer["detail"], self._child.printed())
+            if answer["is_lost"]:
+                self._end()
+            return outcome
         except _GoneError as gone:
             log = self._child.printed() if self._child else ""
             self._end()
