@@ -15,8 +15,8 @@ inline int block_index() { return 0; }
 inline int thread_count() { return emulation::Block::current().threads(); }
 inline void block_barrier() { emulation::Block::current().barrier(); }
 inline unsigned long long take_number(unsigned long long* counter) { return (*counter)++; }
-inline int add_shared(int* counter, int by) {
-    const int before = *counter;
+inline int64_t add_shared(int64_t* counter, int64_t by) {
+    const int64_t before = *counter;
     *counter += by;
     return before;
 }

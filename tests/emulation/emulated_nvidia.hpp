@@ -91,6 +91,7 @@ T shuffle_xor(T x, int mask) {
 namespace emulated_copies {
 struct Copy {
     void* to;
+    size_t count;
     unsigned char bytes[16];
 };
 struct Pending {
@@ -104,8 +105,13 @@ inline Pending& of_lane() {
 }  // namespace emulated_copies
 
 inline void copy_async_16(uint16_t* memory, int at, const void* from, bool is_there) {
-    emulated_copies::Copy copy{memory + at, {}};
+    emulated_copies::Copy copy{memory + at, 16, {}};
     if (is_there) std::memcpy(copy.bytes, from, 16);
+    emulated_copies::of_lane().open.push_back(copy);
+}
+inline void copy_async_4(int32_t* memory, const int32_t* from) {
+    emulated_copies::Copy copy{memory, 4, {}};
+    std::memcpy(copy.bytes, from, 4);
     emulated_copies::of_lane().open.push_back(copy);
 }
 inline void copies_commit() {
@@ -118,7 +124,7 @@ void copies_done() {
     auto& groups = emulated_copies::of_lane().groups;
     while (groups.size() > static_cast<size_t>(newest)) {
         for (const emulated_copies::Copy& copy : groups.front()) {
-            std::memcpy(copy.to, copy.bytes, 16);
+            std::memcpy(copy.to, copy.bytes, copy.count);
         }
         groups.pop_front();
     }

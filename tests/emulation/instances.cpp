@@ -2,12 +2,12 @@
 // is to a GPU build.
 #include <cstring>
 #include <memory>
+#include <type_traits>
+#include <vector>
 
-#include "attention/backward_keys.hpp"
-#include "attention/backward_queries.hpp"
 #include "attention/forward.hpp"
 #include "fake_device.hpp"
-#include "instances/backward_shapes.hpp"
+#include "instances/backward_passes.hpp"
 #include "instances/rows.hpp"
 #include "instances/shapes.hpp"
 #include "wave.hpp"
@@ -75,22 +75,33 @@ ForwardKernel forward_row() {
     return {facts_of<Pass>(), launch_forward<Pass>};
 }
 
-template <class Queries, class Keys>
+template <class Passes>
 const char* launch_backward(const BackwardParams& params, void* stream) {
     return emulation::FakeDevice::get().enqueue(stream, [params] {
-        run_schedule<Queries>(params, params.schedule_q);
-        run_schedule<Keys>(params, params.schedule_k);
-        run_pass<Queries>(params);
-        run_pass<Keys>(params);
+        run_schedule<typename Passes::Queries>(params, params.schedule_q);
+        run_schedule<typename Passes::Keys>(params, params.schedule_k);
+        run_pass<typename Passes::Queries>(params);
+        if constexpr (!std::is_void_v<typename Passes::Values>) {
+            run_pass<typename Passes::Values>(params);
+        }
+        run_pass<typename Passes::Keys>(params);
     });
 }
 
 template <class Element, int WIDTH>
-BackwardKernel backward_row() {
-    using Shape = BackwardShape<EmulatedArch, WIDTH>;
-    using Queries = BackwardQueries<EmulatedArch, Element, typename Shape::Queries>;
-    using Keys = BackwardKeys<EmulatedArch, Element, typename Shape::Keys>;
-    return backward_facts<Queries, Keys>(Shape::REASON, launch_backward<Queries, Keys>);
+void add_backward_row(std::vector<BackwardKernel>& rows) {
+    if constexpr (requires { BackwardShape<EmulatedArch, WIDTH>::REASON; }) {
+        using Passes = BackwardPasses<Element, EmulatedArch, WIDTH>;
+        rows.push_back(backward_facts<Passes>(launch_backward<Passes>));
+    }
+}
+
+template <class Element>
+void add_backward_rows(std::vector<BackwardKernel>& rows) {
+    add_backward_row<Element, 64>(rows);
+    add_backward_row<Element, 128>(rows);
+    add_backward_row<Element, 192>(rows);
+    add_backward_row<Element, 256>(rows);
 }
 
 }  // namespace
@@ -105,12 +116,12 @@ ForwardRows forward_kernels() {
 }
 
 BackwardRows backward_kernels() {
-    static const BackwardKernel kernels[] = {
-        backward_row<Bfloat16, 64>(),
-        backward_row<Bfloat16, 128>(),
-        backward_row<Float16, 64>(),
-        backward_row<Float16, 128>(),
-    };
+    static const std::vector<BackwardKernel> kernels = [] {
+        std::vector<BackwardKernel> rows;
+        add_backward_rows<Bfloat16>(rows);
+        add_backward_rows<Float16>(rows);
+        return rows;
+    }();
     return kernels;
 }
 
@@ -121,8 +132,8 @@ bool is_device_usable(std::string& why) {
 const char* device_arch() { return EmulatedArch::NAME; }
 std::string device_architecture() { return std::string("emulated ") + EmulatedArch::NAME; }
 const char* read_back(void* to, const void* from, size_t bytes, void* stream) {
-    const char* error = emulation::FakeDevice::get().enqueue(
-        stream, [=] { std::memcpy(to, from, bytes); });
+    const char* error =
+        emulation::FakeDevice::get().enqueue(stream, [=] { std::memcpy(to, from, bytes); });
     return error ? error : emulation::FakeDevice::get().wait(stream);
 }
 const char* device_kind() { return emulation::FakeDevice::get().kind(); }

@@ -14,8 +14,12 @@ ForwardRows forward_f16_d192();
 ForwardRows forward_f16_d256();
 BackwardRows backward_bf16_d64();
 BackwardRows backward_bf16_d128();
+BackwardRows backward_bf16_d192();
+BackwardRows backward_bf16_d256();
 BackwardRows backward_f16_d64();
 BackwardRows backward_f16_d128();
+BackwardRows backward_f16_d192();
+BackwardRows backward_f16_d256();
 
 ForwardRows forward_kernels() {
     static const std::vector<ForwardKernel> kernels = joined<ForwardKernel>({
@@ -35,8 +39,12 @@ BackwardRows backward_kernels() {
     static const std::vector<BackwardKernel> kernels = joined<BackwardKernel>({
         backward_bf16_d64(),
         backward_bf16_d128(),
+        backward_bf16_d192(),
+        backward_bf16_d256(),
         backward_f16_d64(),
         backward_f16_d128(),
+        backward_f16_d192(),
+        backward_f16_d256(),
     });
     return kernels;
 }

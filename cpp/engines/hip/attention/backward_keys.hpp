@@ -11,7 +11,8 @@
 namespace raggeddnn::hip {
 
 // Shape: WIDTH, TILE_ROWS (keys), WAVE_ROWS, BLOCK_ROWS (queries), SLOTS (blocks of queries in
-// shared memory).
+// shared memory), HAS_KEYS and HAS_VALUES: which of dK and dV the pass sums. Registers do not hold
+// both where rows are wide; then each is a pass.
 template <class Arch_, class Element_, class Shape_>
 struct BackwardKeys {
     using Arch = Arch_;
@@ -36,15 +37,19 @@ struct BackwardKeys {
     using Terms = TermStage<BLOCK_ROWS>;
     using ScoreProduct = typename Arch::template RowProduct<Tile, Rows, Queries, WAVE_ROWS>;
     using GradientProduct = typename Arch::template WeightProduct<Tile, Queries, WAVE_ROWS>;
-    static_assert(BLOCK_ROWS <= THREADS);
+    static constexpr bool HAS_KEYS = Shape::HAS_KEYS;
+    static constexpr bool HAS_VALUES = Shape::HAS_VALUES;
+    static_assert(2 * BLOCK_ROWS <= THREADS);
 
     // Where the tile's rows are kept in registers their memory is used again.
     static constexpr int TILE_ELEMENTS = TileStage::SHARED_ELEMENTS;
-    static constexpr int BLOCKS_AT = Tile::KEEPS_ROWS ? 0 : 2 * TILE_ELEMENTS;
+    static constexpr int BLOCKS_AT = Tile::KEEPS_ROWS ? 0 : (HAS_KEYS ? 2 : 1) * TILE_ELEMENTS;
     static constexpr int BLOCK_ELEMENTS = 2 * QueryStage::SHARED_ELEMENTS;
     static constexpr int ELEMENTS = Tile::KEEPS_ROWS && TILE_ELEMENTS > BLOCK_ELEMENTS
                                         ? TILE_ELEMENTS
                                         : BLOCKS_AT + BLOCK_ELEMENTS;
+
+    static constexpr int LEAST_REGISTERS = 232;  // of a thread, where blocks share a processor
 
     struct alignas(Arch::SHARED_ALIGNMENT) Shared {
         uint16_t memory[ELEMENTS];
@@ -72,7 +77,7 @@ struct BackwardKeys {
     RAGGEDDNN_DEVICE static int64_t valid_rows(const Sequence& s) { return s.valid_k; }
 
     RAGGEDDNN_DEVICE static void run(const BackwardParams& p, Shared& shared) {
-        run_tiles<BackwardKeys>(p, p.schedule_k, shared);
+        run_tiles<BackwardKeys>(p, p.schedule_k, HAS_VALUES ? 0 : 1, shared);
     }
 
     // A tile.
@@ -82,17 +87,21 @@ struct BackwardKeys {
           lane_(thread_index() % Tile::WAVE),
           wave_row_(thread_index() / Tile::WAVE * WAVE_ROWS) {}
 
-    RAGGEDDNN_DEVICE void compute() {
+    template <class Source>
+    RAGGEDDNN_DEVICE void compute(Source& source) {
 #pragma unroll
         for (int part = 0; part < PARTS; ++part) {
 #pragma unroll
             for (int c = 0; c < COLUMN_TILES; ++c) {
-                d_k_[part][c] = Accumulator{};
-                d_v_[part][c] = Accumulator{};
+                if constexpr (HAS_KEYS) d_k_[part][c] = Accumulator{};
+                if constexpr (HAS_VALUES) d_v_[part][c] = Accumulator{};
             }
         }
         const int blocks = shared_.at.blocks();
-        if (blocks <= 0) return;
+        if (blocks <= 0) {
+            source.find_place();
+            return;
+        }
         const Sequence& s = shared_.at.sequence;
         const int64_t head_k = shared_.at.work.head;
         const int64_t row = shared_.at.work.tile * TILE_ROWS;
@@ -111,17 +120,20 @@ struct BackwardKeys {
         keys.begin();
         if constexpr (Tile::KEEPS_ROWS) arrive<Tile>(keys);
         const ScoreProduct score_product(shared_.memory, wave_row_, lane_);
-        values.begin();
+        if constexpr (HAS_KEYS) values.begin();
         queries.begin();
         d_o.begin();
         terms.begin();
-        if constexpr (Tile::KEEPS_ROWS) {
+        if constexpr (!Tile::KEEPS_ROWS) {
+            if constexpr (HAS_KEYS) values.template finish<0>();
+            arrive<Tile>(keys, queries, d_o, terms);
+        } else if constexpr (HAS_KEYS) {
             arrive<Tile>(values);
-        } else {
-            arrive<Tile>(keys, values, queries, d_o, terms);
         }
         const ScoreProduct weight_product(value_memory, wave_row_, lane_);
         if constexpr (Tile::KEEPS_ROWS) arrive<Tile>(queries, d_o, terms);
+
+        source.find_place();
 
         // All blocks of a head, then those of the next one.
         int block = 0;
@@ -145,17 +157,19 @@ struct BackwardKeys {
             Accumulator scores[PARTS][QUERY_TILES];
             Accumulator d_weights[PARTS][QUERY_TILES];
             score_product.begin(queries.current(), scores);
-            weight_product.begin(d_o.current(), d_weights);
-            score_product.template finish<1>(scores);
+            if constexpr (HAS_KEYS) weight_product.begin(d_o.current(), d_weights);
+            score_product.template finish<HAS_KEYS ? 1 : 0>(scores);
             typename Tile::WeightOperand weights[PARTS][QUERY_TILES];
             weigh(own_block, own_terms, scores, weights);
-            GradientProduct::begin(weights, own_d_o, lane_, d_v_);
-            weight_product.template finish<1>(d_weights);
+            if constexpr (HAS_VALUES) GradientProduct::begin(weights, own_d_o, lane_, d_v_);
             typename Tile::WeightOperand d_scores[PARTS][QUERY_TILES];
-            differentiate(own_terms, scores, d_weights, d_scores);
-            GradientProduct::begin(d_scores, own_queries, lane_, d_k_);
-            GradientProduct::template finish<0>(d_v_);
-            GradientProduct::template finish<0>(d_k_);
+            if constexpr (HAS_KEYS) {
+                weight_product.template finish<HAS_VALUES ? 1 : 0>(d_weights);
+                differentiate(own_terms, scores, d_weights, d_scores);
+                GradientProduct::begin(d_scores, own_queries, lane_, d_k_);
+                GradientProduct::template finish<0>(d_k_);
+            }
+            if constexpr (HAS_VALUES) GradientProduct::template finish<0>(d_v_);
             if (left == 1) break;
             if constexpr (Shape::SLOTS == 1) {
                 block_barrier();
@@ -170,8 +184,8 @@ struct BackwardKeys {
     // Valid rows get their gradients, the others that belong to the tensors get zeros.
     RAGGEDDNN_DEVICE void write() {
         const Sequence& s = shared_.at.sequence;
-        write_gradient(d_k_, p_.scale, p_.d_k, s.d_k, p_.width);
-        write_gradient(d_v_, 1.0F, p_.d_v, s.d_v, p_.value_width);
+        if constexpr (HAS_KEYS) write_gradient(d_k_, p_.scale, p_.d_k, s.d_k, p_.width);
+        if constexpr (HAS_VALUES) write_gradient(d_v_, 1.0F, p_.d_v, s.d_v, p_.value_width);
     }
 
 private:
@@ -260,8 +274,8 @@ private:
     Shared& shared_;
     int lane_;
     int wave_row_;
-    Accumulator d_k_[PARTS][COLUMN_TILES];
-    Accumulator d_v_[PARTS][COLUMN_TILES];
+    Accumulator d_k_[PARTS][COLUMN_TILES];  // with HAS_KEYS
+    Accumulator d_v_[PARTS][COLUMN_TILES];  // with HAS_VALUES
 };
 
 }  // namespace raggeddnn::hip

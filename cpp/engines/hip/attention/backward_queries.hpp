@@ -45,6 +45,8 @@ struct BackwardQueries {
                                         ? TILE_ELEMENTS
                                         : BLOCKS_AT + BLOCK_ELEMENTS;
 
+    static constexpr int LEAST_REGISTERS = 168;  // of a thread, where blocks share a processor
+
     struct alignas(Arch::SHARED_ALIGNMENT) Shared {
         uint16_t memory[ELEMENTS];
         RowTerms<TILE_ROWS> terms;
@@ -69,7 +71,7 @@ struct BackwardQueries {
     RAGGEDDNN_DEVICE static int64_t valid_rows(const Sequence& s) { return s.valid_q; }
 
     RAGGEDDNN_DEVICE static void run(const BackwardParams& p, Shared& shared) {
-        run_tiles<BackwardQueries>(p, p.schedule_q, shared);
+        run_tiles<BackwardQueries>(p, p.schedule_q, 0, shared);
     }
 
     // A tile.
@@ -79,15 +81,19 @@ struct BackwardQueries {
           lane_(thread_index() % Tile::WAVE),
           wave_row_(thread_index() / Tile::WAVE * WAVE_ROWS) {}
 
-    RAGGEDDNN_DEVICE void compute() {
+    template <class Source>
+    RAGGEDDNN_DEVICE void compute(Source& source) {
 #pragma unroll
         for (int part = 0; part < PARTS; ++part) {
 #pragma unroll
             for (int c = 0; c < COLUMN_TILES; ++c) gradient_[part][c] = Accumulator{};
         }
         const int blocks = shared_.at.blocks();
-        if (blocks <= 0) return;
-        find_terms();
+        if (blocks <= 0) {
+            source.find_place();
+            clear_delta();
+            return;
+        }
         const Sequence& s = shared_.at.sequence;
         const int64_t head = shared_.at.work.head;
         const int64_t head_k = head / (p_.heads / p_.heads_k);
@@ -107,6 +113,7 @@ struct BackwardQueries {
         d_o.begin();
         keys.begin();
         values.begin();
+        find_terms();
         if constexpr (Tile::KEEPS_ROWS) {
             arrive<Tile>(d_o);
         } else {
@@ -115,6 +122,7 @@ struct BackwardQueries {
         const ScoreProduct weight_product(d_o_memory, wave_row_, lane_);
         if constexpr (Tile::KEEPS_ROWS) arrive<Tile>(keys, values);
         read_terms();
+        source.find_place();
 
         for (int block = 0; block < blocks; ++block) {
             const uint16_t* own_keys = keys.current_values();
@@ -175,10 +183,10 @@ private:
             source_of(p_.d_o, s.d_o, work.head, s.valid_q, p_.value_width).from(row);
         float* delta = delta_of_head(p_, work.batch, work.head) + row;
         const TermSource terms = terms_of(p_, s, work.batch, work.head);
-#pragma unroll 1
+#pragma unroll 4
         for (int r = wave_row_ + lane_ / LANES; r < wave_row_ + WAVE_ROWS; r += AT_ONCE) {
             float sum = 0;
-#pragma unroll 1
+#pragma unroll
             for (int c = 8 * (lane_ % LANES); c < WIDTH; c += 8 * LANES) {
                 const Chunk a = o.any_chunk(r, c);
                 const Chunk b = d_o.any_chunk(r, c);
@@ -190,16 +198,24 @@ private:
             for (int mask = 1; mask < LANES; mask *= 2) sum += shuffle_xor(sum, mask);
             if (lane_ % LANES != 0) continue;
             const float log_sum = terms.log_sum(row + r);
-            const bool counts = log_sum != -TermSource::NOTHING;
+            const bool counts = log_sum != COUNTS_FOR_NOTHING;
             if (counts && p_.d_stats.data) {
                 sum -= static_cast<const float*>(
                     p_.d_stats.data)[s.d_stats + work.head * p_.d_stats.head_stride +
                                      (row + r) * p_.d_stats.row_stride];
             }
-            if (counts) delta[r] = sum;
-            shared_.terms.delta[r] = counts ? sum : 0.0F;
+            if (!counts) sum = 0;
+            if (row + r < s.valid_q) delta[r] = sum;
+            shared_.terms.delta[r] = sum;
             shared_.terms.log_sum[r] = log_sum;
         }
+    }
+
+    // Of rows that see no key, which the second pass may read with others.
+    RAGGEDDNN_DEVICE void clear_delta() const {
+        const int64_t row = shared_.at.work.tile * TILE_ROWS + thread_index();
+        if (thread_index() >= TILE_ROWS || row >= shared_.at.sequence.valid_q) return;
+        delta_of_head(p_, shared_.at.work.batch, shared_.at.work.head)[row] = 0;
     }
 
     RAGGEDDNN_DEVICE void read_terms() {

@@ -24,6 +24,7 @@ struct Forward {
     static constexpr int TILE_ROWS = Shape::TILE_ROWS;
     static constexpr int BLOCK_KEYS = Shape::BLOCK_KEYS;
     static constexpr int WAVE_ROWS = Shape::WAVE_ROWS;
+    static constexpr int SLOTS = Shape::SLOTS;    // blocks of keys in shared memory
     static constexpr int PARTS = WAVE_ROWS / 16;  // tiles of 16 rows that a wave has
     static constexpr int WAVES = TILE_ROWS / WAVE_ROWS;
     static constexpr int THREADS = WAVES * Tile::WAVE;
@@ -33,10 +34,12 @@ struct Forward {
     using Queries = Block<TILE_ROWS, WIDTH>;
     using Keys = Block<BLOCK_KEYS, WIDTH>;
     using QueryStage = RowStage<Tile, Queries, THREADS, 1>;
-    using KeyStage = RowStage<Tile, Keys, THREADS, 2>;
-    using Values = ValueStage<Tile, Keys, THREADS, 2>;
+    using KeyStage = RowStage<Tile, Keys, THREADS, SLOTS>;
+    using Values = ValueStage<Tile, Keys, THREADS, SLOTS>;
     using ScoreProduct = typename Arch::template RowProduct<Tile, Queries, Keys, WAVE_ROWS>;
     using OutputProduct = typename Arch::template WeightProduct<Tile, Keys, WAVE_ROWS>;
+
+    static constexpr int LEAST_REGISTERS = 168;  // of a thread, where blocks share a processor
 
     struct alignas(Arch::SHARED_ALIGNMENT) Shared {
         alignas(Arch::SHARED_ALIGNMENT) uint16_t q[QueryStage::SHARED_ELEMENTS];
@@ -67,7 +70,7 @@ struct Forward {
     RAGGEDDNN_DEVICE static int64_t valid_rows(const Sequence& s) { return s.valid_q; }
 
     RAGGEDDNN_DEVICE static void run(const ForwardParams& p, Shared& shared) {
-        run_tiles<Forward>(p, p.schedule, shared);
+        run_tiles<Forward>(p, p.schedule, 0, shared);
     }
 
     // A tile.
@@ -76,9 +79,10 @@ struct Forward {
           shared_(shared),
           lane_(thread_index() % Tile::WAVE),
           wave_row_(thread_index() / Tile::WAVE * WAVE_ROWS),
-          factor_(p.scale == 0 ? LOG2_E : __builtin_fabsf(p.scale) * LOG2_E) {}
+          has_rows_(shared.at.work.tile * TILE_ROWS + wave_row_ < shared.at.sequence.valid_q) {}
 
-    RAGGEDDNN_DEVICE void compute() {
+    template <class Source>
+    RAGGEDDNN_DEVICE void compute(Source& source) {
 #pragma unroll
         for (int part = 0; part < PARTS; ++part) {
             softmax_[part].start();
@@ -86,7 +90,10 @@ struct Forward {
             for (int c = 0; c < COLUMN_TILES; ++c) output_[part][c] = Accumulator{};
         }
         const int blocks = shared_.at.blocks();
-        if (blocks <= 0) return;
+        if (blocks <= 0) {
+            source.find_place();
+            return;
+        }
         const Sequence& s = shared_.at.sequence;
         const int64_t head = shared_.at.work.head;
         const int64_t first_key = shared_.at.range.begin * BLOCK_KEYS;
@@ -99,31 +106,44 @@ struct Forward {
             first_key, shared_.v);
         queries.begin();
         keys.begin();
-        arrive<Tile>(queries, keys);
-        fold_sign();
-        const ScoreProduct product(shared_.q, wave_row_, lane_);
-        if (blocks > 1) keys.begin();
         values.begin();
+        arrive<Tile, 1>(queries, keys);
+        fold_sign();
+        source.find_place();
+        const ScoreProduct product(shared_.q, wave_row_, lane_);
+        if (SLOTS > 1 && blocks > 1) keys.begin();
         Accumulator scores[PARTS][KEY_TILES];
         product.begin(keys.current(), scores);
         product.template finish<0>(scores);
+        if (SLOTS == 1 && blocks > 1) {
+            block_barrier();
+            keys.begin();
+        }
         for (int block = 0; block + 1 < blocks; ++block) {
             if (!shared_.at.is_plain(block)) hide_unseen(block, scores);
             typename Tile::WeightOperand weights[PARTS][KEY_TILES];
-            weigh(scores, weights);
+            weigh(scores, weights, block == 0);
             arrive<Tile>(keys, values);
             const uint16_t* next_keys = keys.current();
             const uint16_t* own_values = values.current_values();
-            if (block + 2 < blocks) keys.begin();
-            values.begin();
+            if constexpr (SLOTS > 1) {
+                if (block + 2 < blocks) keys.begin();
+                values.begin();
+            }
             // The next scores, while the values are added up and, in another wave, weighed.
             product.begin(next_keys, scores);
             OutputProduct::begin(weights, own_values, lane_, output_);
             product.template finish<1>(scores);
+            if constexpr (SLOTS == 1) {
+                OutputProduct::template finish<0>(output_);
+                block_barrier();
+                values.begin();
+                if (block + 2 < blocks) keys.begin();
+            }
         }
         if (!shared_.at.is_plain(blocks - 1)) hide_unseen(blocks - 1, scores);
         typename Tile::WeightOperand weights[PARTS][KEY_TILES];
-        weigh(scores, weights);
+        weigh(scores, weights, blocks == 1);
         arrive<Tile>(values);
         OutputProduct::begin(weights, values.current_values(), lane_, output_);
         OutputProduct::template finish<0>(output_);
@@ -137,7 +157,7 @@ struct Forward {
 #pragma unroll
         for (int part = 0; part < PARTS; ++part) {
             float log_sum[Tile::STATS];
-            softmax_[part].finish(factor_, inverse[part], log_sum);
+            softmax_[part].finish(factor(), inverse[part], log_sum);
             if (p_.stats.data) write_stats(part, log_sum);
         }
         block_barrier();  // no wave reads queries any more
@@ -162,6 +182,7 @@ private:
     }
 
     RAGGEDDNN_DEVICE void hide_unseen(int block, Accumulator (&scores)[PARTS][KEY_TILES]) const {
+        if (!has_rows_) return;
         const int64_t first_key = (shared_.at.range.begin + block) * BLOCK_KEYS;
         const int64_t row = shared_.at.work.tile * TILE_ROWS + wave_row_;
 #pragma unroll
@@ -173,11 +194,15 @@ private:
 
     // Scores become weights, and what was summed before is scaled to them.
     RAGGEDDNN_DEVICE void weigh(Accumulator (&scores)[PARTS][KEY_TILES],
-                                typename Tile::WeightOperand (&weights)[PARTS][KEY_TILES]) {
+                                typename Tile::WeightOperand (&weights)[PARTS][KEY_TILES],
+                                bool is_first) {
         float keep[PARTS][Tile::STATS];
 #pragma unroll
         for (int part = 0; part < PARTS; ++part) {
-            softmax_[part].template weigh<KEY_TILES>(scores[part], factor_, keep[part]);
+#pragma unroll
+            for (int s = 0; s < Tile::STATS; ++s) keep[part][s] = 1;
+            if (!has_rows_) continue;
+            softmax_[part].template weigh<KEY_TILES>(scores[part], factor(), keep[part]);
         }
         ScoreProduct::settle(scores);  // before the wait, so that the output's product hides it
         bool is_scaled = false;
@@ -186,7 +211,7 @@ private:
 #pragma unroll
             for (int s = 0; s < Tile::STATS; ++s) is_scaled |= keep[part][s] != 1;
         }
-        if (any_lane(is_scaled)) scale_output(keep);
+        if (!is_first && any_lane(is_scaled)) scale_output(keep);
         OutputProduct::template finish<0>(output_);
 #pragma unroll
         for (int part = 0; part < PARTS; ++part) {
@@ -226,6 +251,9 @@ private:
         }
     }
 
+    RAGGEDDNN_DEVICE float factor() const {
+        return p_.scale == 0 ? LOG2_E : __builtin_fabsf(p_.scale) * LOG2_E;
+    }
     RAGGEDDNN_DEVICE int64_t row_of(int part, int stat) const {
         return shared_.at.work.tile * TILE_ROWS + wave_row_ + 16 * part +
                Tile::row_of_stat(lane_, stat);
@@ -235,7 +263,7 @@ private:
     Shared& shared_;
     int lane_;
     int wave_row_;
-    float factor_;
+    bool has_rows_;  // that count, of the wave's
     RunningSoftmax<Tile> softmax_[PARTS];
     Accumulator output_[PARTS][COLUMN_TILES];
 };

@@ -35,7 +35,7 @@ struct Band {
 };
 
 // One batch's place in the order of work.
-struct Place {
+struct alignas(16) Place {
     int64_t first_tile;
     int32_t tiles;  // of each head
     int32_t batch;
@@ -48,8 +48,8 @@ struct Schedule {
     void* sequences;  // the pass's, of each place
     // Of the tiles of one head of every batch, one after another.
     int32_t* place_of_tile;
-    int64_t* tiles;  // how many
-    unsigned long long* next_work;
+    int64_t* tiles;                 // how many
+    unsigned long long* next_work;  // two: for each of two passes over the same tiles
     FaultRecord* faults;
     uint64_t owner;  // of the record: a number of the plan's own
 };

@@ -8,6 +8,13 @@
 
 namespace raggeddnn::hip {
 
+// In base 2; +inf, which makes all weights 0, for a row that saw no key.
+RAGGEDDNN_DEVICE inline float log_sum_of(float stat) {
+    constexpr float NOTHING = -__builtin_inff();
+    return stat == NOTHING ? -NOTHING : stat * LOG2_E;
+}
+inline constexpr float COUNTS_FOR_NOTHING = __builtin_inff();  // such a row's
+
 // One head's terms.
 struct TermSource {
     const float* stats;
@@ -15,17 +22,9 @@ struct TermSource {
     const float* delta;
     int64_t rows;  // valid ones
 
-    // In base 2; +inf, which makes all weights 0, of rows that count for nothing.
     RAGGEDDNN_DEVICE float log_sum(int64_t row) const {
-        const float log_sum = row < rows ? stats[row * stats_stride] : NOTHING;
-        return log_sum == NOTHING ? -NOTHING : log_sum * LOG2_E;
+        return row < rows ? log_sum_of(stats[row * stats_stride]) : COUNTS_FOR_NOTHING;
     }
-    // Of a row whose log-sum-exp this is: one that counts for nothing may have none.
-    RAGGEDDNN_DEVICE float delta_of(int64_t row, float log_sum) const {
-        return log_sum == -NOTHING ? 0.0F : delta[row];
-    }
-
-    static constexpr float NOTHING = -__builtin_inff();
 };
 
 RAGGEDDNN_DEVICE inline float* delta_of_head(const BackwardParams& p, int64_t batch, int64_t head) {
@@ -44,40 +43,51 @@ struct RowTerms {
     float delta[ROWS];
 };
 
-// Blocks of terms one after another, as the stages of rows bring theirs: `ROWS` at a time, by the
-// first threads, into two places in turns.
+// Blocks of terms one after another, as the stages of rows bring theirs, into two places in turns.
+// Each of the first 2 * ROWS threads brings one number.
 template <int ROWS>
 class TermStage {
 public:
     RAGGEDDNN_DEVICE TermStage(const TermSource& source, int64_t first_row,
                                RowTerms<ROWS> (&memory)[2])
-        : memory_(memory), source_(source), row_(first_row) {}
+        : memory_(memory) {
+        restart(source, first_row);
+    }
     RAGGEDDNN_DEVICE void restart(const TermSource& source, int64_t first_row) {
-        source_ = source;
-        row_ = first_row;
+        const int64_t row = first_row + row_in_block();
+        step_ = is_log_sum() ? source.stats_stride : 1;
+        next_ = (is_log_sum() ? source.stats : source.delta) + row * step_;
+        step_ *= ROWS;
+        rows_ = thread_index() < 2 * ROWS ? static_cast<int>(source.rows - row) : 0;
     }
     RAGGEDDNN_DEVICE void begin() {
-        if (thread_index() < ROWS) {
-            log_sum_ = source_.log_sum(row_ + thread_index());
-            delta_ = source_.delta_of(row_ + thread_index(), log_sum_);
-        }
-        row_ += ROWS;
+        if (rows_ > 0) held_ = *next_;
+        next_ += step_;
+        rows_ -= ROWS;
     }
+    template <int PENDING>
     RAGGEDDNN_DEVICE void finish() {
         slot_ = 1 - slot_;
-        if (thread_index() >= ROWS) return;
-        memory_[slot_].log_sum[thread_index()] = log_sum_;
-        memory_[slot_].delta[thread_index()] = delta_;
+        const bool counts = rows_ + ROWS > 0;
+        if (is_log_sum()) {
+            memory_[slot_].log_sum[row_in_block()] =
+                counts ? log_sum_of(held_) : COUNTS_FOR_NOTHING;
+        } else if (thread_index() < 2 * ROWS) {
+            memory_[slot_].delta[row_in_block()] = counts ? held_ : 0.0F;
+        }
     }
     RAGGEDDNN_DEVICE const RowTerms<ROWS>& current() const { return memory_[slot_]; }
 
 private:
+    RAGGEDDNN_DEVICE static bool is_log_sum() { return thread_index() < ROWS; }
+    RAGGEDDNN_DEVICE static int row_in_block() { return thread_index() % ROWS; }
+
     RowTerms<ROWS> (&memory_)[2];
-    TermSource source_;
-    int64_t row_;
+    const float* next_;
+    int64_t step_;
+    int rows_;  // from there on that count
     int slot_ = 1;
-    float log_sum_ = 0;
-    float delta_ = 0;
+    float held_ = 0;
 };
 
 }  // namespace raggeddnn::hip

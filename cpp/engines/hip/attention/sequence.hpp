@@ -14,7 +14,7 @@ namespace raggeddnn::hip {
 inline constexpr int64_t UNKNOWN_ROWS = -1;
 inline constexpr int64_t NO_BLOCK = -1;
 
-struct Sequence {
+struct alignas(16) Sequence {
     int64_t q;  // first elements of the batch, head 0
     int64_t k;
     int64_t v;
@@ -34,8 +34,8 @@ RAGGEDDNN_DEVICE inline int64_t read_index(const IndexArray& array, int64_t i) {
 // Rows of the block [begin, end) of a ragged tensor, in stored offsets; NO_BLOCK for what cannot be
 // the block of a batch of at most `most` rows. The product of dims and stride fits in 64 bits, that
 // of any two numbers may not.
-RAGGEDDNN_DEVICE inline int64_t rows_between(const RowTensor& tensor, int64_t batch, int64_t begin,
-                                             int64_t end, int64_t most) {
+RAGGEDDNN_COLD inline int64_t rows_between(const RowTensor& tensor, int64_t batch, int64_t begin,
+                                           int64_t end, int64_t most) {
     using Wide = __int128;
     const int64_t room = most * tensor.row_stride;
     if (begin < 0 || end < begin) return NO_BLOCK;

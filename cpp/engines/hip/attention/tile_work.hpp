@@ -10,12 +10,28 @@
 
 namespace raggeddnn::hip {
 
+struct Work {
+    int64_t batch;
+    int64_t tile;
+    int64_t head;
+    bool is_there;
+};
+
+// What thread 0 finds out for all. The next tile's numbers come while this one is computed: they
+// are three answers of device memory, each of which asks for the next.
 template <class Sequence>
 struct TileWork {
     Work work;
     Sequence sequence;
     Mask mask;         // columns that a row sees
     BlockRange range;  // of the columns
+    struct alignas(16) Ahead {
+        Place place;
+        Sequence sequence;
+        int64_t number;
+        int32_t at;  // in the order of work
+    } ahead;
+    int64_t count;  // of all tiles
 
     RAGGEDDNN_DEVICE int blocks() const { return static_cast<int>(range.end - range.begin); }
     // Whether each row of the tile sees all of a block, counted from the first one.
@@ -25,34 +41,80 @@ struct TileWork {
     }
 };
 
+// Takes numbers of tiles and brings what they stand for. Of thread 0.
+template <class Pass>
+class WorkSource {
+public:
+    RAGGEDDNN_DEVICE WorkSource(const typename Pass::Params& p, const Schedule& schedule,
+                                int counter, typename Pass::Shared& shared)
+        : p_(p), schedule_(schedule), counter_(counter), at_(shared.at) {
+        if (thread_index() != 0) return;
+        at_.count = *schedule.tiles * Pass::heads(p);
+        taken_ = static_cast<int64_t>(take_number(schedule.next_work + counter_));
+        find_place();
+        find_record();
+    }
+    // The work that was found, for all threads once they meet at a barrier.
+    RAGGEDDNN_DEVICE void take() {
+        if (thread_index() != 0) return;
+        const int64_t number = at_.ahead.number;
+        at_.work.is_there = number < at_.count;
+        if (!at_.work.is_there) return;
+        taken_ = static_cast<int64_t>(take_number(schedule_.next_work + counter_));
+        fetched();
+        const Place& place = at_.ahead.place;
+        const int64_t within = number - place.first_tile * Pass::heads(p_);
+        at_.work.batch = place.batch;
+        at_.work.head = within / place.tiles;
+        at_.work.tile = within % place.tiles;
+        if (Pass::IS_LAST_FIRST) at_.work.tile = place.tiles - 1 - at_.work.tile;
+        at_.sequence = at_.ahead.sequence;
+        at_.mask = Pass::mask(p_, at_.sequence);
+        const int64_t row = at_.work.tile * Pass::TILE_ROWS;
+        const int64_t left = Pass::valid_rows(at_.sequence) - row;
+        at_.range = block_range(at_.mask, row, left < Pass::TILE_ROWS ? left : Pass::TILE_ROWS,
+                                Pass::BLOCK_ROWS);
+    }
+    // Ask for the next tile's: first once the tile is under way, then when its sums are done.
+    RAGGEDDNN_DEVICE void find_place() {
+        if (thread_index() != 0) return;
+        at_.ahead.number = taken_;
+        if (taken_ >= at_.count) return;
+        fetch_4(&at_.ahead.at, schedule_.place_of_tile + taken_ / Pass::heads(p_));
+    }
+    RAGGEDDNN_DEVICE void find_record() {
+        if (thread_index() != 0 || at_.ahead.number >= at_.count) return;
+        using Sequence = typename Pass::Sequence;
+        fetched();
+        const int32_t at = at_.ahead.at;
+        fetch<Place>(&at_.ahead.place, schedule_.places + at);
+        fetch<Sequence>(&at_.ahead.sequence,
+                        static_cast<const Sequence*>(schedule_.sequences) + at);
+    }
+
+private:
+    const typename Pass::Params& p_;
+    const Schedule& schedule_;
+    const int counter_;
+    TileWork<typename Pass::Sequence>& at_;
+    int64_t taken_ = 0;  // a tile ahead, too: until find_place()
+};
+
 // `Pass`: what make_schedule() asks; heads(params), of the work; mask(params, sequence) and
 // valid_rows(sequence), of its rows; BLOCK_ROWS, of the other side; IS_LAST_FIRST; and an object of
-// a tile that does compute() and write().
+// a tile that does compute(source), which calls source.find_place() once, and write(). `counter`:
+// of the schedule's, no other pass's.
 template <class Pass>
 RAGGEDDNN_DEVICE void run_tiles(const typename Pass::Params& p, const Schedule& schedule,
-                                typename Pass::Shared& shared) {
-    // Numbers are taken a tile ahead: an atomic's answer takes a while.
-    unsigned long long next = 0;
-    if (thread_index() == 0) next = take_number(schedule.next_work);
+                                int counter, typename Pass::Shared& shared) {
+    WorkSource<Pass> source(p, schedule, counter, shared);
     while (true) {
-        if (thread_index() == 0) {
-            auto& at = shared.at;
-            at.work = work_of(schedule, Pass::heads(p), static_cast<int64_t>(next),
-                              Pass::IS_LAST_FIRST, at.sequence);
-            if (at.work.is_there) {
-                next = take_number(schedule.next_work);
-                at.mask = Pass::mask(p, at.sequence);
-                const int64_t row = at.work.tile * Pass::TILE_ROWS;
-                const int64_t left = Pass::valid_rows(at.sequence) - row;
-                at.range =
-                    block_range(at.mask, row, left < Pass::TILE_ROWS ? left : Pass::TILE_ROWS,
-                                Pass::BLOCK_ROWS);
-            }
-        }
+        source.take();
         block_barrier();
         if (!shared.at.work.is_there) return;
         Pass tile(p, shared);
-        tile.compute();
+        tile.compute(source);
+        source.find_record();
         tile.write();
         block_barrier();
     }

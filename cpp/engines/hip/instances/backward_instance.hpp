@@ -1,40 +1,53 @@
 // One compiled backward kernel: its entry points and how the host starts them.
 #pragma once
 
-#include "../attention/backward_keys.hpp"
-#include "../attention/backward_queries.hpp"
-#include "backward_shapes.hpp"
+#include <vector>
+
+#include "backward_passes.hpp"
 #include "launch.hpp"
 
 namespace raggeddnn::hip {
 
-// dQ first: it leaves delta for dK and dV.
-template <class Queries, class Keys>
+// dQ first: it leaves delta for dK and dV. `Values`: void where `Keys` sums dV, too.
+template <class Queries, class Keys, class Values>
 const char* launch_backward(const BackwardParams& params, void* stream) {
     const auto on = static_cast<gpu::Stream>(stream);
     const int64_t tiles_q = tiles_of(params.max_rows_q, Queries::TILE_ROWS) * params.batches;
     const int64_t tiles_k = tiles_of(params.max_rows_k, Keys::TILE_ROWS) * params.batches;
-    schedule_pass<Queries>(params, params.schedule_q, on);
-    schedule_pass<Keys>(params, params.schedule_k, on);
+    run_schedules<Queries, Keys>
+        <<<2, SCHEDULE_THREADS, 0, on>>>(params, params.schedule_q, params.schedule_k);
     if (const char* error = launch_pass<Queries>(params, tiles_q * params.heads, on)) return error;
+    if constexpr (!__is_same(Values, void)) {
+        if (const char* error = launch_pass<Values>(params, tiles_k * params.heads_k, on)) {
+            return error;
+        }
+    }
     return launch_pass<Keys>(params, tiles_k * params.heads_k, on);
 }
 
 template <class Element, class Arch, int WIDTH>
 BackwardKernel backward_row() {
-    using Shape = BackwardShape<Arch, WIDTH>;
-    using Queries = BackwardQueries<Arch, Element, typename Shape::Queries>;
-    using Keys = BackwardKeys<Arch, Element, typename Shape::Keys>;
-    return backward_facts<Queries, Keys>(Shape::REASON, launch_backward<Queries, Keys>);
+    using P = BackwardPasses<Element, Arch, WIDTH>;
+    return backward_facts<P>(
+        launch_backward<typename P::Queries, typename P::Keys, typename P::Values>);
 }
 
 template <class Element, int WIDTH, class... Arch>
 BackwardRows backward_rows_of(Archs<Arch...>) {
-    static const BackwardKernel rows[] = {backward_row<Element, Arch, WIDTH>()...};
+    static const std::vector<BackwardKernel> rows = [] {
+        std::vector<BackwardKernel> made;
+        const auto add = [&made]<class A>(A) {
+            if constexpr (requires { BackwardShape<A, WIDTH>::REASON; }) {
+                made.push_back(backward_row<Element, A, WIDTH>());
+            }
+        };
+        (add(Arch{}), ...);
+        return made;
+    }();
     return rows;
 }
 
-// One row for each architecture of this build's vendor.
+// One row for each architecture of this build's vendor that has kernels of this width.
 template <class Element, int WIDTH>
 BackwardRows backward_rows() {
     return backward_rows_of<Element, WIDTH>(AllArchs{});

@@ -5,16 +5,22 @@
 
 namespace raggeddnn::hip {
 
-template <int WIDTH_, int TILE_ROWS_, int WAVE_ROWS_, int BLOCK_ROWS_, int SLOTS_>
+enum class Gradients { OF_KEYS, OF_VALUES, OF_BOTH };
+
+template <int WIDTH_, int TILE_ROWS_, int WAVE_ROWS_, int BLOCK_ROWS_, int SLOTS_,
+          Gradients GRADIENTS = Gradients::OF_BOTH>
 struct PassSizes {
     static constexpr int WIDTH = WIDTH_;
     static constexpr int TILE_ROWS = TILE_ROWS_;
     static constexpr int WAVE_ROWS = WAVE_ROWS_;
     static constexpr int BLOCK_ROWS = BLOCK_ROWS_;
     static constexpr int SLOTS = SLOTS_;
+    static constexpr bool HAS_KEYS = GRADIENTS != Gradients::OF_VALUES;
+    static constexpr bool HAS_VALUES = GRADIENTS != Gradients::OF_KEYS;
 };
 
-// Queries: of the pass over tiles of queries; Keys: of that over tiles of keys.
+// Queries: of the pass over tiles of queries; Keys: of that over tiles of keys; Values: of the one
+// for dV alone, where dK and dV have a pass each.
 template <class Arch, int WIDTH>
 struct BackwardShape;
 
@@ -23,7 +29,16 @@ struct BackwardShape;
     struct BackwardShape<ARCH, WIDTH_> {                           \
         using Queries = PassSizes<WIDTH_, QUERIES>;                \
         using Keys = PassSizes<WIDTH_, KEYS>;                      \
+        using Values = void;                                       \
         static constexpr const char* REASON = WHY;                 \
+    };
+#define RAGGEDDNN_SPLIT_BACKWARD_SHAPE(ARCH, WIDTH_, QUERIES, KEYS, WHY) \
+    template <>                                                          \
+    struct BackwardShape<ARCH, WIDTH_> {                                 \
+        using Queries = PassSizes<WIDTH_, QUERIES>;                      \
+        using Keys = PassSizes<WIDTH_, KEYS, Gradients::OF_KEYS>;        \
+        using Values = PassSizes<WIDTH_, KEYS, Gradients::OF_VALUES>;    \
+        static constexpr const char* REASON = WHY;                       \
     };
 #define RAGGEDDNN_SIZES(...) __VA_ARGS__
 
@@ -31,18 +46,30 @@ struct BackwardShape;
 RAGGEDDNN_BACKWARD_SHAPE(Nvidia, 64, RAGGEDDNN_SIZES(64, 16, 64, 2), RAGGEDDNN_SIZES(64, 16, 64, 2),
                          "16 rows a warp: two blocks a multiprocessor without spills")
 RAGGEDDNN_BACKWARD_SHAPE(Nvidia, 128, RAGGEDDNN_SIZES(64, 16, 64, 2),
-                         RAGGEDDNN_SIZES(64, 16, 32, 2),
+                         RAGGEDDNN_SIZES(64, 16, 32, 1),
                          "half a block of queries: registers hold dK and dV beside the scores")
 RAGGEDDNN_BACKWARD_SHAPE(Hopper, 64, RAGGEDDNN_SIZES(64, 16, 64, 2), RAGGEDDNN_SIZES(64, 16, 64, 2),
                          "one group of four warps: several blocks hide each other's exponentials")
 RAGGEDDNN_BACKWARD_SHAPE(Hopper, 128, RAGGEDDNN_SIZES(64, 16, 64, 2),
                          RAGGEDDNN_SIZES(64, 16, 64, 2),
                          "one group of four warps: two blocks hide each other's exponentials")
+RAGGEDDNN_SPLIT_BACKWARD_SHAPE(Nvidia, 192, RAGGEDDNN_SIZES(64, 16, 32, 1),
+                               RAGGEDDNN_SIZES(64, 16, 32, 1), "dK and dV do not fit at once")
+RAGGEDDNN_SPLIT_BACKWARD_SHAPE(Nvidia, 256, RAGGEDDNN_SIZES(64, 16, 16, 1),
+                               RAGGEDDNN_SIZES(64, 16, 16, 1), "dK and dV do not fit at once")
+RAGGEDDNN_SPLIT_BACKWARD_SHAPE(Hopper, 192, RAGGEDDNN_SIZES(128, 16, 64, 1),
+                               RAGGEDDNN_SIZES(128, 16, 64, 1), "dK and dV do not fit at once")
+RAGGEDDNN_SPLIT_BACKWARD_SHAPE(Hopper, 256, RAGGEDDNN_SIZES(128, 16, 64, 1),
+                               RAGGEDDNN_SIZES(128, 16, 64, 1), "dK and dV do not fit at once")
 #else
 RAGGEDDNN_BACKWARD_SHAPE(Cdna, 64, RAGGEDDNN_SIZES(64, 16, 64, 1), RAGGEDDNN_SIZES(64, 16, 64, 1),
                          "rows of a tile stay in registers")
 RAGGEDDNN_BACKWARD_SHAPE(Cdna, 128, RAGGEDDNN_SIZES(64, 16, 64, 1), RAGGEDDNN_SIZES(64, 16, 32, 1),
                          "rows of a tile stay in registers")
+RAGGEDDNN_SPLIT_BACKWARD_SHAPE(Cdna, 192, RAGGEDDNN_SIZES(64, 16, 32, 1),
+                               RAGGEDDNN_SIZES(64, 16, 16, 1), "as much as LDS holds of a block")
+RAGGEDDNN_SPLIT_BACKWARD_SHAPE(Cdna, 256, RAGGEDDNN_SIZES(64, 16, 32, 1),
+                               RAGGEDDNN_SIZES(64, 16, 16, 1), "as much as LDS holds of a block")
 RAGGEDDNN_BACKWARD_SHAPE(Rdna3, 64, RAGGEDDNN_SIZES(64, 16, 32, 1), RAGGEDDNN_SIZES(64, 16, 32, 1),
                          "half a block of the other side: 256 registers")
 RAGGEDDNN_BACKWARD_SHAPE(Rdna3, 128, RAGGEDDNN_SIZES(64, 16, 16, 1), RAGGEDDNN_SIZES(64, 16, 16, 1),
@@ -54,6 +81,7 @@ RAGGEDDNN_BACKWARD_SHAPE(Rdna4, 128, RAGGEDDNN_SIZES(64, 16, 16, 1), RAGGEDDNN_S
 #endif
 
 #undef RAGGEDDNN_SIZES
+#undef RAGGEDDNN_SPLIT_BACKWARD_SHAPE
 #undef RAGGEDDNN_BACKWARD_SHAPE
 
 }  // namespace raggeddnn::hip

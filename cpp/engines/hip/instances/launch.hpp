@@ -12,7 +12,7 @@ namespace raggeddnn::hip {
 
 template <class Pass>
 __global__ void __launch_bounds__(Pass::THREADS,
-                                  Pass::Arch::blocks_at_once(Pass::THREADS,
+                                  Pass::Arch::blocks_at_once(Pass::THREADS, Pass::LEAST_REGISTERS,
                                                              sizeof(typename Pass::Shared)))
     run_pass(const RAGGEDDNN_GRID_CONSTANT typename Pass::Params params) {
     if constexpr (Pass::Arch::IS_COMPILED) {
@@ -27,6 +27,20 @@ __global__ void __launch_bounds__(SCHEDULE_THREADS)
                  const RAGGEDDNN_GRID_CONSTANT Schedule schedule) {
     __shared__ ScheduleShared shared;
     make_schedule<Pass>(params, schedule, shared);
+}
+
+// Of two passes over the same lengths, by a block each.
+template <class First, class Second>
+__global__ void __launch_bounds__(SCHEDULE_THREADS)
+    run_schedules(const RAGGEDDNN_GRID_CONSTANT typename First::Params params,
+                  const RAGGEDDNN_GRID_CONSTANT Schedule first,
+                  const RAGGEDDNN_GRID_CONSTANT Schedule second) {
+    __shared__ ScheduleShared shared;
+    if (block_index() == 0) {
+        make_schedule<First>(params, first, shared);
+    } else {
+        make_schedule<Second>(params, second, shared);
+    }
 }
 
 template <class Pass>

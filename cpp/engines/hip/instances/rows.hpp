@@ -19,14 +19,4 @@ KernelFacts facts_of() {
             Shape::BLOCK_KEYS, Shape::REASON};
 }
 
-template <class Queries, class Keys>
-BackwardKernel backward_facts(const char* reason,
-                              const char* (*launch)(const BackwardParams&, void*)) {
-    return {{Queries::Arch::NAME, KIND_OF<typename Queries::Element>, Queries::WIDTH,
-             Queries::TILE_ROWS, Queries::BLOCK_ROWS, reason},
-            Keys::TILE_ROWS,
-            Keys::BLOCK_ROWS,
-            launch};
-}
-
 }  // namespace raggeddnn::hip

@@ -5,22 +5,26 @@
 
 namespace raggeddnn::hip {
 
-template <int WIDTH_, int TILE_ROWS_, int WAVE_ROWS_, int BLOCK_KEYS_>
+// SLOTS: blocks of keys, and of values, that shared memory holds.
+template <int WIDTH_, int TILE_ROWS_, int WAVE_ROWS_, int BLOCK_KEYS_, int SLOTS_>
 struct ForwardSizes {
     static constexpr int WIDTH = WIDTH_;
     static constexpr int TILE_ROWS = TILE_ROWS_;
     static constexpr int WAVE_ROWS = WAVE_ROWS_;
     static constexpr int BLOCK_KEYS = BLOCK_KEYS_;
+    static constexpr int SLOTS = SLOTS_;
 };
 
 template <class Arch, int WIDTH>
 struct ForwardShape;
 
-#define RAGGEDDNN_FORWARD_SHAPE(ARCH, WIDTH_, ROWS, WAVE_ROWS_, KEYS, WHY)             \
-    template <>                                                                        \
-    struct ForwardShape<ARCH, WIDTH_> : ForwardSizes<WIDTH_, ROWS, WAVE_ROWS_, KEYS> { \
-        static constexpr const char* REASON = WHY;                                     \
+#define RAGGEDDNN_FORWARD_SLOTS(ARCH, WIDTH_, ROWS, WAVE_ROWS_, KEYS, SLOTS_, WHY)             \
+    template <>                                                                                \
+    struct ForwardShape<ARCH, WIDTH_> : ForwardSizes<WIDTH_, ROWS, WAVE_ROWS_, KEYS, SLOTS_> { \
+        static constexpr const char* REASON = WHY;                                             \
     };
+#define RAGGEDDNN_FORWARD_SHAPE(ARCH, WIDTH_, ROWS, WAVE_ROWS_, KEYS, WHY) \
+    RAGGEDDNN_FORWARD_SLOTS(ARCH, WIDTH_, ROWS, WAVE_ROWS_, KEYS, 2, WHY)
 
 #if defined(RAGGEDDNN_EMULATED_WAVE) && defined(RAGGEDDNN_EMULATE_NVIDIA) || defined(__CUDACC__)
 RAGGEDDNN_FORWARD_SHAPE(Nvidia, 64, 128, 32, 64,
@@ -31,14 +35,14 @@ RAGGEDDNN_FORWARD_SHAPE(Nvidia, 192, 128, 16, 64,
                         "16 rows a warp: more would not fit in registers beside the output")
 RAGGEDDNN_FORWARD_SHAPE(Nvidia, 256, 64, 16, 32,
                         "16 rows a warp and half a block of keys, for the same reason")
-RAGGEDDNN_FORWARD_SHAPE(Hopper, 64, 64, 16, 64,
+RAGGEDDNN_FORWARD_SLOTS(Hopper, 64, 64, 16, 64, 1,
                         "one group of four warps: three blocks hide each other's exponentials")
-RAGGEDDNN_FORWARD_SHAPE(Hopper, 128, 64, 16, 64,
-                        "one group of four warps: two blocks hide each other's exponentials")
-RAGGEDDNN_FORWARD_SHAPE(Hopper, 192, 128, 16, 64,
-                        "two blocks of keys and values fit beside 128 rows")
-RAGGEDDNN_FORWARD_SHAPE(Hopper, 256, 128, 16, 64,
-                        "two blocks of keys and values fit beside 128 rows")
+RAGGEDDNN_FORWARD_SLOTS(Hopper, 128, 64, 16, 64, 1,
+                        "one group of four warps: three blocks hide each other's exponentials")
+RAGGEDDNN_FORWARD_SLOTS(Hopper, 192, 128, 16, 64, 1,
+                        "two groups of four warps: registers hold no more rows")
+RAGGEDDNN_FORWARD_SLOTS(Hopper, 256, 128, 16, 64, 1,
+                        "two groups of four warps: registers hold no more rows")
 #else
 RAGGEDDNN_FORWARD_SHAPE(Cdna, 64, 64, 16, 64, "queries stay in registers; two waves a SIMD")
 RAGGEDDNN_FORWARD_SHAPE(Cdna, 128, 64, 16, 64, "queries stay in registers")
@@ -55,5 +59,6 @@ RAGGEDDNN_FORWARD_SHAPE(Rdna4, 256, 64, 16, 16, "LDS holds 64 rows of queries be
 #endif
 
 #undef RAGGEDDNN_FORWARD_SHAPE
+#undef RAGGEDDNN_FORWARD_SLOTS
 
 }  // namespace raggeddnn::hip

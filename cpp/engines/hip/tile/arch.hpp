@@ -38,10 +38,10 @@ struct Hopper {
     static constexpr bool IS_COMPILED = RAGGEDDNN_IS_HOPPER;
     static constexpr int SHARED_ALIGNMENT = 1024;  // the swizzle repeats
     // Blocks of threads that a multiprocessor is to hold, which caps their registers: as its 227 KB
-    // of shared memory allow, and so that each thread has 168 registers or more.
-    static constexpr int blocks_at_once(int threads, int shared_bytes) {
+    // of shared memory allow, and so that each thread has the registers that its pass needs.
+    static constexpr int blocks_at_once(int threads, int registers, int shared_bytes) {
         const int by_memory = 227 * 1024 / (shared_bytes + 1024);
-        const int by_registers = 65536 / (threads * 168);
+        const int by_registers = 65536 / (threads * registers);
         const int blocks = by_memory < by_registers ? by_memory : by_registers;
         return blocks < 1 ? 1 : blocks;
     }

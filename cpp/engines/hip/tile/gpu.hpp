@@ -19,7 +19,10 @@ __device__ inline void block_barrier() { __syncthreads(); }
 __device__ inline unsigned long long take_number(unsigned long long* counter) {
     return atomicAdd(counter, 1ULL);
 }
-__device__ inline int add_shared(int* counter, int by) { return atomicAdd(counter, by); }
+__device__ inline int64_t add_shared(int64_t* counter, int64_t by) {
+    return static_cast<int64_t>(atomicAdd(reinterpret_cast<unsigned long long*>(counter),
+                                          static_cast<unsigned long long>(by)));
+}
 __device__ inline uint32_t lower(uint32_t* least, uint32_t to) { return atomicMin(least, to); }
 }  // namespace raggeddnn::hip
 
@@ -49,7 +52,7 @@ __device__ inline void block_barrier() {
 __device__ inline unsigned long long take_number(unsigned long long* counter) {
     return __atomic_fetch_add(counter, 1ULL, __ATOMIC_RELAXED);
 }
-__device__ inline int add_shared(int* counter, int by) {
+__device__ inline int64_t add_shared(int64_t* counter, int64_t by) {
     return __atomic_fetch_add(counter, by, __ATOMIC_RELAXED);
 }
 __device__ inline uint32_t lower(uint32_t* least, uint32_t to) {

@@ -106,7 +106,7 @@ public:
 // What architectures have in common.
 struct TiledArch {
     static constexpr int SHARED_ALIGNMENT = 16;
-    static constexpr int blocks_at_once(int, int) { return 1; }  // or more
+    static constexpr int blocks_at_once(int, int, int) { return 1; }  // or more
     template <class Tile, class Rows, class Columns, int WAVE_ROWS>
     using RowProduct = TiledRowProduct<Tile, Rows, Columns, WAVE_ROWS>;
     template <class Tile, class Values, int WAVE_ROWS>

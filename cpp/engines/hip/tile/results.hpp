@@ -17,6 +17,19 @@ struct RowTarget {
     bool is_wide;  // rows are aligned to chunks, and their width is a multiple of one
 };
 
+template <class Tile>
+RAGGEDDNN_DEVICE Elements<Tile::ADJACENT> rounded(const float* sums, float by) {
+    using Element = typename Tile::Element;
+    Elements<Tile::ADJACENT> made;
+    if constexpr (Tile::ADJACENT == 2) {
+        made = __builtin_bit_cast(Elements<2>, pack<Element>(sums[0] * by, sums[1] * by));
+    } else {
+#pragma unroll
+        for (int n = 0; n < Tile::ADJACENT; ++n) made.e[n] = Element::from_float(sums[n] * by);
+    }
+    return made;
+}
+
 // sum * factor, rounded, to the wave's rows in `memory`, which holds a `Rows`. The factor of a row
 // that is nothing is 0, whatever its sum.
 template <class Tile, class Rows, int PARTS, int COLUMN_TILES>
@@ -34,12 +47,8 @@ RAGGEDDNN_DEVICE void keep_results(uint16_t* memory, int wave_row, int lane,
                 const int column = 16 * c + Tile::column_of(lane, i);
                 uint16_t* to = memory + Tile::template place<Rows>(row, column / 8) + column % 8;
                 const float by = factor[part][stat];
-                Elements<Tile::ADJACENT> made;
-#pragma unroll
-                for (int n = 0; n < Tile::ADJACENT; ++n) {
-                    const float value = sum[part][c].x[i + n];
-                    made.e[n] = Tile::Element::from_float(by == 0 ? 0.0F : value * by);
-                }
+                Elements<Tile::ADJACENT> made = rounded<Tile>(&sum[part][c].x[i], by);
+                if (by == 0) made = {};
                 *reinterpret_cast<Elements<Tile::ADJACENT>*>(to) = made;
             }
         }

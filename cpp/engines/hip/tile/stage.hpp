@@ -63,12 +63,13 @@ RAGGEDDNN_COLD void gather_rows(uint16_t* memory, RowSource source) {
 }
 
 // The blocks that the stages began last are in shared memory, for every thread of the block of
-// threads. What was there before must not be needed any more, but by products not finished.
-template <class Tile, class Stage, class... Stages>
+// threads; `PENDING` blocks of other stages, begun after these, need not be. What was there before
+// must not be needed any more, but by products not finished.
+template <class Tile, int PENDING = 0, class Stage, class... Stages>
 RAGGEDDNN_DEVICE void arrive(Stage& stage, Stages&... stages) {
     if constexpr (Stage::WRITES_AT_FINISH) block_barrier();
-    stage.finish();
-    (stages.finish(), ...);
+    stage.template finish<PENDING>();
+    (stages.template finish<PENDING>(), ...);
     Tile::show_to_products();
     block_barrier();
 }

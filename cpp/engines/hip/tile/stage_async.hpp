@@ -8,83 +8,170 @@
 
 namespace raggeddnn::hip {
 
+// Single numbers on the same way: there when fetched() returns, for the thread that asked.
+RAGGEDDNN_DEVICE inline void fetch_4(int32_t* to, const int32_t* from) { copy_async_4(to, from); }
+template <class Record>
+RAGGEDDNN_DEVICE void fetch(Record* to, const Record* from) {
+    static_assert(sizeof(Record) % 16 == 0 && alignof(Record) % 16 == 0);
+#pragma unroll
+    for (int i = 0; i < static_cast<int>(sizeof(Record) / 2); i += 8) {
+        copy_async_16(reinterpret_cast<uint16_t*>(to), i,
+                      reinterpret_cast<const uint16_t*>(from) + i, true);
+    }
+}
+RAGGEDDNN_DEVICE inline void fetched() {
+    copies_commit();
+    copies_done<0>();
+}
+
+// Which of the places in shared memory a stage is at.
+template <class Tile, class Block, int SLOTS>
+struct Slots {
+    static constexpr int SLOT_ELEMENTS = Block::ROWS * Block::WIDTH;
+
+    // Where the next block goes: with SLOTS 1 the memory must be free, else what was begun before
+    // the last block.
+    RAGGEDDNN_DEVICE uint16_t* advance() {
+        begun = begun + 1 == SLOTS ? 0 : begun + 1;
+        return memory + begun * SLOT_ELEMENTS;
+    }
+    template <int PENDING>
+    RAGGEDDNN_DEVICE void finish() {
+        copies_done<PENDING>();
+        arrived = begun;
+    }
+    RAGGEDDNN_DEVICE uint16_t* current() const { return memory + arrived * SLOT_ELEMENTS; }
+
+    uint16_t* memory;
+    int begun = SLOTS - 1;
+    int arrived = 0;
+};
+
 // Blocks of rows one after another, by `THREADS` threads, into `SLOTS` places in turns.
 template <class Tile, class Block, int THREADS, int SLOTS>
-struct RowStage {
-    static constexpr bool WRITES_AT_FINISH = false;
-    static constexpr int CHUNKS = Block::CHUNKS;
-    static constexpr int SLOT_ELEMENTS = Block::ROWS * Block::WIDTH;
-    static constexpr int SHARED_ELEMENTS = SLOTS * SLOT_ELEMENTS;
-    static constexpr int PER_THREAD = (Block::ROWS * CHUNKS + THREADS - 1) / THREADS;
-    // Rows that the threads copy at a time. Where they are whole groups of eight, a thread's places
-    // differ by a constant.
-    static constexpr int PASS = THREADS / CHUNKS;
-    static constexpr bool IS_REGULAR =
-        THREADS % CHUNKS == 0 && PASS % 8 == 0 && Block::ROWS % (PASS == 0 ? 1 : PASS) == 0;
+struct GeneralStage : Slots<Tile, Block, SLOTS> {
+    static constexpr int PER_THREAD = (Block::ROWS * Block::CHUNKS + THREADS - 1) / THREADS;
 
-    RAGGEDDNN_DEVICE RowStage(const RowSource& source, int64_t first_row, uint16_t* memory)
-        : memory_(memory) {
+    RAGGEDDNN_DEVICE GeneralStage(const RowSource& source, int64_t first_row, uint16_t* memory)
+        : Slots<Tile, Block, SLOTS>{memory} {
         restart(source, first_row);
     }
-    // Goes on with other rows.
     RAGGEDDNN_DEVICE void restart(const RowSource& source, int64_t first_row) {
         source_ = source.from(first_row);
-        if constexpr (IS_REGULAR) {
-            const int row = thread_index() / CHUNKS;
-            const int column = 8 * (thread_index() % CHUNKS);
-            next_ = source_.at(row, column);
-            left_ = column < source_.width ? source_.rows - row : 0;
-            place_ = Tile::template place<Block>(row, column / 8);
-        }
     }
-
-    // Starts the next block; with SLOTS 1 the memory must be free, else what was begun before the
-    // last block.
     RAGGEDDNN_DEVICE void begin() {
-        begun_ = begun_ + 1 == SLOTS ? 0 : begun_ + 1;
-        uint16_t* memory = memory_ + begun_ * SLOT_ELEMENTS;
+        uint16_t* memory = this->advance();
         if (!source_.is_wide) {
             gather_rows<Tile, Block, THREADS>(memory, source_);
-            source_ = source_.from(Block::ROWS);
-        } else if constexpr (IS_REGULAR) {
-#pragma unroll
-            for (int n = 0; n < PER_THREAD; ++n) {
-                copy_async_16(memory, place_ + n * PASS * Tile::template pitch<Block>(), next_,
-                              n * PASS < left_);
-                next_ += PASS * source_.row_stride;
-            }
-            left_ -= Block::ROWS;
         } else {
 #pragma unroll
             for (int n = 0; n < PER_THREAD; ++n) {
                 const int i = thread_index() + n * THREADS;
-                if (Block::ROWS * CHUNKS % THREADS != 0 && i >= Block::ROWS * CHUNKS) break;
-                const int row = i / CHUNKS;
-                const int column = 8 * (i % CHUNKS);
+                if (Block::ROWS * Block::CHUNKS % THREADS != 0 &&
+                    i >= Block::ROWS * Block::CHUNKS) {
+                    break;
+                }
+                const int row = i / Block::CHUNKS;
+                const int column = 8 * (i % Block::CHUNKS);
                 copy_async_16(memory, Tile::template place<Block>(row, column / 8),
                               source_.at(row, column), source_.has(row, column));
             }
-            source_ = source_.from(Block::ROWS);
         }
+        source_ = source_.from(Block::ROWS);
         copies_commit();
     }
-    // The last block begun is there, once the threads have met at a barrier.
-    RAGGEDDNN_DEVICE void finish() {
-        copies_done<0>();
-        arrived_ = begun_;
-    }
-    // The last block that arrived, and the same as the values of a product.
-    RAGGEDDNN_DEVICE uint16_t* current() const { return memory_ + arrived_ * SLOT_ELEMENTS; }
-    RAGGEDDNN_DEVICE uint16_t* current_values() const { return current(); }
 
 private:
     RowSource source_;
-    uint16_t* memory_;
-    const uint16_t* next_ = nullptr;  // this thread's next chunk, with IS_REGULAR
-    int left_ = 0;                    // rows from there on that exist
-    int place_ = 0;
-    int begun_ = SLOTS - 1;
-    int arrived_ = 0;
+};
+
+// The same where the threads copy whole groups of eight rows at a time: a thread's places differ by
+// a constant, and it keeps little more than the address of its next chunk.
+template <class Tile, class Block, int THREADS, int SLOTS>
+struct RegularStage : Slots<Tile, Block, SLOTS> {
+    static constexpr int PASS = THREADS / Block::CHUNKS;  // rows at a time
+    static constexpr int PER_THREAD = Block::ROWS / PASS;
+
+    RAGGEDDNN_DEVICE RegularStage(const RowSource& source, int64_t first_row, uint16_t* memory)
+        : Slots<Tile, Block, SLOTS>{memory},
+          place_(Tile::template place<Block>(row(), column() / 8)) {
+        restart(source, first_row);
+    }
+    RAGGEDDNN_DEVICE void restart(const RowSource& whole, int64_t first_row) {
+        const RowSource source = whole.from(first_row);
+        next_ = source.at(row(), column());
+        step_ = PASS * source.row_stride;
+        rows_ = column() < source.width ? source.rows - row() : 0;
+        const int columns = source.width - column();
+        single_ = source.is_wide ? 0 : columns < 8 ? columns : 8;
+    }
+    RAGGEDDNN_DEVICE void begin() {
+        uint16_t* memory = this->advance();
+        if (single_ != 0) {
+            gather(memory + place_, next_, step_, rows_, single_);
+            next_ += PER_THREAD * step_;
+        } else {
+#pragma unroll
+            for (int n = 0; n < PER_THREAD; ++n) {
+                copy_async_16(memory, place_ + n * PASS * Tile::template pitch<Block>(), next_,
+                              n * PASS < rows_);
+                next_ += step_;
+            }
+        }
+        rows_ -= Block::ROWS;
+        copies_commit();
+    }
+
+private:
+    RAGGEDDNN_DEVICE static int row() { return thread_index() / Block::CHUNKS; }
+    RAGGEDDNN_DEVICE static int column() { return 8 * (thread_index() % Block::CHUNKS); }
+
+    // Element by element, where no wide load can read the rows: slow, and out of the way.
+    RAGGEDDNN_COLD static void gather(uint16_t* to, const uint16_t* from, int64_t step, int rows,
+                                      int columns) {
+#pragma unroll 1
+        for (int n = 0; n < PER_THREAD; ++n) {
+            for (int i = 0; i < 8; ++i) {
+                const bool is_there = n * PASS < rows && i < columns;
+                to[n * PASS * Tile::template pitch<Block>() + i] =
+                    is_there ? from[n * step + i] : uint16_t{0};
+            }
+        }
+    }
+
+    const uint16_t* next_;
+    int64_t step_;  // elements
+    int rows_;      // from there on that exist
+    int place_;
+    int single_;  // not 0: elements of a chunk, copied one by one
+};
+
+template <class Tile, class Block, int THREADS>
+inline constexpr bool IS_REGULAR =
+    THREADS % Block::CHUNKS == 0 && THREADS / Block::CHUNKS % 8 == 0 &&
+    Block::ROWS % (THREADS / Block::CHUNKS) == 0;
+template <bool, class Regular, class General>
+struct ChosenStage {
+    using Type = Regular;
+};
+template <class Regular, class General>
+struct ChosenStage<false, Regular, General> {
+    using Type = General;
+};
+
+// As stage_registers.hpp has it.
+template <class Tile, class Block, int THREADS, int SLOTS>
+struct RowStage
+    : ChosenStage<IS_REGULAR<Tile, Block, THREADS>, RegularStage<Tile, Block, THREADS, SLOTS>,
+                  GeneralStage<Tile, Block, THREADS, SLOTS>>::Type {
+    using Base = typename ChosenStage<IS_REGULAR<Tile, Block, THREADS>,
+                                      RegularStage<Tile, Block, THREADS, SLOTS>,
+                                      GeneralStage<Tile, Block, THREADS, SLOTS>>::Type;
+    static constexpr bool WRITES_AT_FINISH = false;
+    static constexpr int SHARED_ELEMENTS = SLOTS * Base::SLOT_ELEMENTS;
+    using Base::Base;
+    // The last block that arrived as the values of a product.
+    RAGGEDDNN_DEVICE uint16_t* current_values() const { return this->current(); }
 };
 
 // Blocks that products take values from, and such that are read in both ways.

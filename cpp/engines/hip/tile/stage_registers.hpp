@@ -8,6 +8,14 @@
 
 namespace raggeddnn::hip {
 
+// Single numbers, at once.
+RAGGEDDNN_DEVICE inline void fetch_4(int32_t* to, const int32_t* from) { *to = *from; }
+template <class Record>
+RAGGEDDNN_DEVICE void fetch(Record* to, const Record* from) {
+    *to = *from;
+}
+RAGGEDDNN_DEVICE inline void fetched() {}
+
 // Blocks of rows one after another, by `THREADS` threads. Registers are the second place that a
 // block in flight needs: there is one in LDS, whatever SLOTS says.
 template <class Tile, class Block, int THREADS, int>
@@ -35,6 +43,7 @@ struct RowStage {
         source_ = source_.from(Block::ROWS);
     }
     // The memory must be free.
+    template <int PENDING>
     RAGGEDDNN_DEVICE void finish() {
         if (!source_.is_wide) {
             gather_rows<Tile, Block, THREADS>(memory_, source_);
@@ -88,6 +97,7 @@ struct TransposingStage {
         }
         source_ = source_.from(Block::ROWS);
     }
+    template <int PENDING>
     RAGGEDDNN_DEVICE void finish() {
         if (!source_.is_wide) {
             gather(current_values(), source_);
