@@ -6,8 +6,13 @@
 #include "attention/backward_keys.hpp"
 #include "attention/backward_queries.hpp"
 #include "attention/forward.hpp"
+#include "attention/plain_backward_bias.hpp"
+#include "attention/plain_backward_keys.hpp"
+#include "attention/plain_backward_queries.hpp"
+#include "attention/plain_forward.hpp"
 #include "fake_device.hpp"
 #include "instances/backward_shapes.hpp"
+#include "instances/plain_shapes.hpp"
 #include "instances/rows.hpp"
 #include "instances/shapes.hpp"
 #include "wave.hpp"
@@ -93,23 +98,56 @@ BackwardKernel backward_row() {
     return backward_facts<Queries, Keys>(Shape::REASON, launch_backward<Queries, Keys>);
 }
 
+template <class Element, int WIDTH>
+ForwardKernel plain_forward_row() {
+    using Pass = PlainForward<EmulatedArch, Element, PlainShape<WIDTH>>;
+    return {facts_of<Pass>(), launch_forward<Pass>};
+}
+
+template <class Queries, class Keys, class Bias>
+const char* launch_plain_backward(const BackwardParams& params, void* stream) {
+    if (const char* error = launch_backward<Queries, Keys>(params, stream)) return error;
+    return emulation::FakeDevice::get().enqueue(stream, [params] {
+        *params.next_bias_tile = 0;
+        if (params.d_bias.data) run_pass<Bias>(params);
+    });
+}
+
+template <class Element, int WIDTH>
+BackwardKernel plain_backward_row() {
+    using Shape = PlainShape<WIDTH>;
+    using Queries = PlainBackwardQueries<EmulatedArch, Element, Shape>;
+    using Keys = PlainBackwardKeys<EmulatedArch, Element, Shape>;
+    using Bias = PlainBackwardBias<EmulatedArch, Element>;
+    return backward_facts<Queries, Keys>(Shape::REASON, launch_plain_backward<Queries, Keys, Bias>);
+}
+
 }  // namespace
 
 ForwardRows forward_kernels() {
     static const ForwardKernel kernels[] = {
-        forward_row<Bfloat16, 64>(),  forward_row<Bfloat16, 128>(), forward_row<Bfloat16, 192>(),
-        forward_row<Bfloat16, 256>(), forward_row<Float16, 64>(),   forward_row<Float16, 128>(),
-        forward_row<Float16, 192>(),  forward_row<Float16, 256>(),
+        forward_row<Bfloat16, 64>(),        forward_row<Bfloat16, 128>(),
+        forward_row<Bfloat16, 192>(),       forward_row<Bfloat16, 256>(),
+        forward_row<Float16, 64>(),         forward_row<Float16, 128>(),
+        forward_row<Float16, 192>(),        forward_row<Float16, 256>(),
+        plain_forward_row<Float32, 64>(),   plain_forward_row<Float32, 128>(),
+        plain_forward_row<Float32, 256>(),  plain_forward_row<Bfloat16, 64>(),
+        plain_forward_row<Bfloat16, 128>(), plain_forward_row<Bfloat16, 256>(),
+        plain_forward_row<Float16, 64>(),   plain_forward_row<Float16, 128>(),
+        plain_forward_row<Float16, 256>(),
     };
     return kernels;
 }
 
 BackwardRows backward_kernels() {
     static const BackwardKernel kernels[] = {
-        backward_row<Bfloat16, 64>(),
-        backward_row<Bfloat16, 128>(),
-        backward_row<Float16, 64>(),
-        backward_row<Float16, 128>(),
+        backward_row<Bfloat16, 64>(),        backward_row<Bfloat16, 128>(),
+        backward_row<Float16, 64>(),         backward_row<Float16, 128>(),
+        plain_backward_row<Float32, 64>(),   plain_backward_row<Float32, 128>(),
+        plain_backward_row<Float32, 256>(),  plain_backward_row<Bfloat16, 64>(),
+        plain_backward_row<Bfloat16, 128>(), plain_backward_row<Bfloat16, 256>(),
+        plain_backward_row<Float16, 64>(),   plain_backward_row<Float16, 128>(),
+        plain_backward_row<Float16, 256>(),
     };
     return kernels;
 }

@@ -12,10 +12,16 @@ ForwardRows forward_f16_d64();
 ForwardRows forward_f16_d128();
 ForwardRows forward_f16_d192();
 ForwardRows forward_f16_d256();
+ForwardRows plain_forward_f32();
+ForwardRows plain_forward_bf16();
+ForwardRows plain_forward_f16();
 BackwardRows backward_bf16_d64();
 BackwardRows backward_bf16_d128();
 BackwardRows backward_f16_d64();
 BackwardRows backward_f16_d128();
+BackwardRows plain_backward_f32();
+BackwardRows plain_backward_bf16();
+BackwardRows plain_backward_f16();
 
 ForwardRows forward_kernels() {
     static const std::vector<ForwardKernel> kernels = joined<ForwardKernel>({
@@ -27,6 +33,9 @@ ForwardRows forward_kernels() {
         forward_f16_d128(),
         forward_f16_d192(),
         forward_f16_d256(),
+        plain_forward_f32(),
+        plain_forward_bf16(),
+        plain_forward_f16(),
     });
     return kernels;
 }
@@ -37,6 +46,9 @@ BackwardRows backward_kernels() {
         backward_bf16_d128(),
         backward_f16_d64(),
         backward_f16_d128(),
+        plain_backward_f32(),
+        plain_backward_bf16(),
+        plain_backward_f16(),
     });
     return kernels;
 }
