@@ -19,6 +19,8 @@ LIBRARIES = {"cuda": "libcudart.so", "hip": "libamdhip64.so"}
 HERE = Path(__file__).resolve().parent
 HALF = "sdpa/window-br-slack-float16"
 OTHER = "sdpa/scale-runtime-bfloat16"
+# What kernels without matrix instructions run, and tensors of no elements, which have no memory.
+PLAIN = ("bias-b111-causal", "dropout-bias-padded", "no-queries", "no-sequences-have-keys")
 
 
 @pytest.fixture(params=LIBRARIES)
@@ -59,11 +61,19 @@ def test_without_torch(environ):
     assert int(re.search(r"(\d+) skipped", out)[1]) == 4, out
 
 
+def test_the_backward_pass(environ):
+    words = ["-m", "pytest", "-q", "-m", "gpu", HERE / "test_gpu_backward.py", "-k", "dropout"]
+    status, out, err = run(environ, *words, "-p", "no:cacheprovider")
+    assert status == 0 and "6 passed" in out, out + err
+
+
 def test_verify_judges_an_engine_on_a_gpu(environ):
-    status, out, err = verify(environ, HALF, OTHER, "sdpa/bias-bhqk-holes-float16")
+    passed = [HALF, OTHER, *(f"{op}/{case}" for op in ("sdpa", "sdpa_backward") for case in PLAIN)]
+    status, out, err = verify(environ, *passed, "sdpa/double")
     assert status == 0, out + err
-    assert f"passed     {HALF}" in out and f"passed     {OTHER}" in out
-    assert "refused    sdpa/bias-bhqk-holes-float16: [sdpa] attribute bias is set" in out
+    for case in passed:
+        assert f"passed     {case}\n" in out
+    assert "refused    sdpa/double: [sdpa] q 'q' has data type DOUBLE, expected FLOAT" in out
 
 
 def test_without_a_device_the_engine_is_not_available(environ):

@@ -6,8 +6,10 @@
 #include <vector>
 
 #include "attention/forward.hpp"
+#include "attention/plain_forward.hpp"
 #include "fake_device.hpp"
 #include "instances/backward_passes.hpp"
+#include "instances/plain_passes.hpp"
 #include "instances/rows.hpp"
 #include "instances/shapes.hpp"
 #include "wave.hpp"
@@ -104,13 +106,47 @@ void add_backward_rows(std::vector<BackwardKernel>& rows) {
     add_backward_row<Element, 256>(rows);
 }
 
+template <class Element, int WIDTH>
+ForwardKernel plain_forward_row() {
+    using Pass = PlainForward<EmulatedArch, Element, PlainShape<WIDTH>>;
+    return {facts_of<Pass>(), launch_forward<Pass>};
+}
+
+template <class Passes>
+const char* launch_plain_backward(const BackwardParams& params, void* stream) {
+    if (const char* error = launch_backward<Passes>(params, stream)) return error;
+    return emulation::FakeDevice::get().enqueue(stream, [params] {
+        *params.next_bias_tile = 0;
+        if (params.d_bias.data) run_pass<typename Passes::Bias>(params);
+    });
+}
+
+template <class Element, int WIDTH>
+void add_plain_backward_row(std::vector<BackwardKernel>& rows) {
+    using Passes = PlainBackwardPasses<Element, EmulatedArch, WIDTH>;
+    rows.push_back(backward_facts<Passes>(launch_plain_backward<Passes>));
+}
+
+template <class Element>
+void add_plain_backward_rows(std::vector<BackwardKernel>& rows) {
+    add_plain_backward_row<Element, 64>(rows);
+    add_plain_backward_row<Element, 128>(rows);
+    add_plain_backward_row<Element, 256>(rows);
+}
+
 }  // namespace
 
 ForwardRows forward_kernels() {
     static const ForwardKernel kernels[] = {
-        forward_row<Bfloat16, 64>(),  forward_row<Bfloat16, 128>(), forward_row<Bfloat16, 192>(),
-        forward_row<Bfloat16, 256>(), forward_row<Float16, 64>(),   forward_row<Float16, 128>(),
-        forward_row<Float16, 192>(),  forward_row<Float16, 256>(),
+        forward_row<Bfloat16, 64>(),        forward_row<Bfloat16, 128>(),
+        forward_row<Bfloat16, 192>(),       forward_row<Bfloat16, 256>(),
+        forward_row<Float16, 64>(),         forward_row<Float16, 128>(),
+        forward_row<Float16, 192>(),        forward_row<Float16, 256>(),
+        plain_forward_row<Float32, 64>(),   plain_forward_row<Float32, 128>(),
+        plain_forward_row<Float32, 256>(),  plain_forward_row<Bfloat16, 64>(),
+        plain_forward_row<Bfloat16, 128>(), plain_forward_row<Bfloat16, 256>(),
+        plain_forward_row<Float16, 64>(),   plain_forward_row<Float16, 128>(),
+        plain_forward_row<Float16, 256>(),
     };
     return kernels;
 }
@@ -120,6 +156,9 @@ BackwardRows backward_kernels() {
         std::vector<BackwardKernel> rows;
         add_backward_rows<Bfloat16>(rows);
         add_backward_rows<Float16>(rows);
+        add_plain_backward_rows<Float32>(rows);
+        add_plain_backward_rows<Bfloat16>(rows);
+        add_plain_backward_rows<Float16>(rows);
         return rows;
     }();
     return kernels;

@@ -35,8 +35,8 @@ void Block::enter() {
 }
 
 void Block::start(Lane& lane) {
-    lane.stack.assign(STACK, 0);
-    auto top = reinterpret_cast<uintptr_t>(lane.stack.data() + STACK) & ~uintptr_t{15};
+    if (!lane.stack) lane.stack = std::make_unique_for_overwrite<unsigned char[]>(STACK);
+    auto top = reinterpret_cast<uintptr_t>(lane.stack.get() + STACK) & ~uintptr_t{15};
     auto* slots = reinterpret_cast<void**>(top);
     *--slots = nullptr;  // keeps the stack aligned as after a call
     *--slots = reinterpret_cast<void*>(&Block::enter);

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <memory>
 #include <random>
 #include <vector>
 
@@ -47,7 +48,7 @@ private:
     struct Lane {
         State state = State::READY;
         void* stack_pointer = nullptr;
-        std::vector<unsigned char> stack;
+        std::unique_ptr<unsigned char[]> stack;  // not cleared: most of it is never touched
         WaveOp op = nullptr;
         size_t count = 0;
         void* argument = nullptr;

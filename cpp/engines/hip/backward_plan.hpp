@@ -26,14 +26,14 @@ public:
                                              hipdnnPluginStream_t stream) const override;
 
 private:
-    bool has_work() const {
-        return problem_.batches() > 0 && (problem_.q.max_rows() > 0 || problem_.k.max_rows() > 0);
-    }
+    bool has_rows() const { return problem_.batches() > 0 && problem_.q.max_rows() > 0; }
+    bool has_keys() const { return problem_.batches() > 0 && problem_.k.max_rows() > 0; }
+    bool has_bias_gradient() const;
     void cut(WorkspaceCutter& cutter, BackwardParams& params) const;
 
     schema::SdpaBackwardProblem problem_;
-    std::optional<plugin::ScalarOperand> scale_;
-    const BackwardKernel* kernel_ = nullptr;
+    RuntimeOperands operands_;
+    KernelChoice<BackwardKernel> choice_;
     uint64_t record_owner_ = new_record_owner();
 };
 

@@ -1,27 +1,21 @@
 // A forward attention node on the GPU: what of it can be run, and its parameters at each execute.
 #include "forward_plan.hpp"
 
-#include <algorithm>
-
 #include "attention/sequence.hpp"
 
 namespace raggeddnn::hip {
 
 ForwardPlan::ForwardPlan(const plugin::GraphView& graph, const schema::Node& node)
-    : problem_(schema::read_sdpa_problem(graph, node)) {
-    if (problem_.scale_uid) {
-        scale_ = plugin::ScalarOperand::make(graph.tensor(*problem_.scale_uid));
-    }
+    : problem_(schema::read_sdpa_problem(graph, node)), operands_(graph, problem_) {
     const schema::SdpaProblem& p = problem_;
     check_operands(p, {&p.k, &p.v, &p.o}, {p.stats ? &*p.stats : nullptr});
-    kernel_ =
-        find_kernel(forward_kernels(), *kind_of(p.q.type), std::max(p.head_dim(), p.value_dim()));
+    choice_ = choose_kernel(forward_kernels(), p);
 }
 
 Schedule ForwardPlan::cut(WorkspaceCutter& cutter) const {
     FaultRecord* const faults = cutter.take_fault_record();
     Schedule schedule = cutter.take_schedule<Sequence>(problem_.batches(), problem_.q.max_rows(),
-                                                       kernel_->tile_rows);
+                                                       choice_.kernel->tile_rows);
     schedule.faults = faults;
     schedule.owner = record_owner_;
     return schedule;
@@ -34,24 +28,23 @@ size_t ForwardPlan::workspace_size() const {
 }
 
 std::string ForwardPlan::explain_kernel() const {
-    return message("SdpaAttributes: forward tiles of ", kernel_->tile_rows, " rows by ",
-                   kernel_->block_keys, " keys, width up to ", kernel_->width, " (", kernel_->arch,
-                   "): ", kernel_->reason);
+    const ForwardKernel& kernel = *choice_.kernel;
+    return message("SdpaAttributes: forward tiles of ", kernel.tile_rows, " rows by ",
+                   kernel.block_keys, " keys", choice_.explain());
 }
 
 std::string ForwardPlan::kernel_id() const {
-    return message("forward, tiles ", kernel_->tile_rows, "x", kernel_->block_keys, ", width ",
-                   kernel_->width);
+    const ForwardKernel& kernel = *choice_.kernel;
+    return message("forward, tiles ", kernel.tile_rows, "x", kernel.block_keys, choice_.id());
 }
 
 void ForwardPlan::execute(const plugin::ExecuteArgs& args) const {
     const schema::SdpaProblem& p = problem_;
     if (!has_rows()) return;
-    const double scale = scale_ ? scale_->resolve(args.buffers) : p.scale;
-    ForwardParams params{attention_params(p, scale, args.buffers), {}};
+    ForwardParams params{operands_.resolve(p, args.buffers), {}};
     WorkspaceCutter cutter(args.workspace);
     params.schedule = cut(cutter);
-    if (const char* error = kernel_->launch(params, args.stream)) {
+    if (const char* error = choice_.kernel->launch(params, args.stream)) {
         fail(ErrorCode::EXECUTION_FAILED, "[sdpa] the kernel did not start: ", error);
     }
 }

@@ -30,8 +30,8 @@ private:
     bool has_rows() const { return problem_.batches() > 0 && problem_.q.max_rows() > 0; }
 
     schema::SdpaProblem problem_;
-    std::optional<plugin::ScalarOperand> scale_;
-    const ForwardKernel* kernel_ = nullptr;
+    RuntimeOperands operands_;
+    KernelChoice<ForwardKernel> choice_;
     uint64_t record_owner_ = new_record_owner();
 };
 

@@ -14,7 +14,7 @@
 
 namespace raggeddnn::hip {
 
-enum class ElementKind { BFLOAT16, FLOAT16 };
+enum class ElementKind { BFLOAT16, FLOAT16, FLOAT32 };
 
 // What every row of the tables states.
 struct KernelFacts {
@@ -24,6 +24,8 @@ struct KernelFacts {
     int tile_rows;
     int block_keys;
     const char* reason;  // for these sizes
+    // Without matrix instructions: slower, and reads every problem that the engine takes.
+    bool is_plain;
 };
 
 // launch() orders the work and does it, on the stream. Returns null, or the runtime's error text.
@@ -68,10 +70,12 @@ int engine_priority();
 
 // The narrowest kernel that fits; null if there is none.
 template <class Kernel>
-const Kernel* find_kernel(std::span<const Kernel> kernels, ElementKind element, int64_t width) {
+const Kernel* find_kernel(std::span<const Kernel> kernels, bool is_plain, ElementKind element,
+                          int64_t width) {
     const std::string_view arch = device_arch();
     for (const Kernel& kernel : kernels) {
-        if (kernel.element == element && kernel.width >= width && kernel.arch == arch) {
+        if (kernel.is_plain == is_plain && kernel.element == element && kernel.width >= width &&
+            kernel.arch == arch) {
             return &kernel;
         }
     }

@@ -2,6 +2,7 @@
 // execute.
 #include "operands.hpp"
 
+#include <algorithm>
 #include <limits>
 
 namespace raggeddnn::hip {
@@ -14,11 +15,9 @@ using schema::TensorGeometry;
 constexpr int MAX_WIDTH = 256;
 
 void check_attributes(const SdpaProblem& p) {
-    if (const auto name = p.first_unread(false)) {
+    if (const auto name = p.first_unread(true)) {
         invalid("[", p.op, "] attribute ", *name, " is set, expected unset");
     }
-    if (p.dropout) invalid("[", p.op, "] dropout is set, expected unset");
-    if (p.bias) invalid("[", p.op, "] attribute bias is set, expected unset");
 }
 
 void check_rows(const SdpaProblem& p, const TensorGeometry& t) {
@@ -36,6 +35,16 @@ void check_rows(const SdpaProblem& p, const TensorGeometry& t) {
     }
 }
 
+}  // namespace
+
+void check_bias(const SdpaProblem& p, const TensorGeometry& bias) {
+    if (bias.type == DataType::FLOAT || bias.type == p.q.type) return;
+    invalid("[", p.op, "] ", bias.label, " has data type ", to_string(bias.type),
+            ", expected FLOAT or ", to_string(p.q.type), " as ", p.q.label);
+}
+
+namespace {
+
 IndexArray index_array(const std::optional<schema::IndexTensor>& tensor,
                        const plugin::Buffers& buffers) {
     if (!tensor) return {};
@@ -43,9 +52,26 @@ IndexArray index_array(const std::optional<schema::IndexTensor>& tensor,
             tensor->type == DataType::INT64};
 }
 
+// Of a ragged tensor without elements the pack may hold no pointer: only its offsets tell.
+void* memory_of(const TensorGeometry& t, const plugin::Buffers& buffers, bool is_touched) {
+    const bool is_listed = std::any_of(buffers.begin(), buffers.end(),
+                                       [&t](const auto& entry) { return entry.uid == t.uid; });
+    if (!is_touched || (t.ragged && is_listed)) return buffers.find(t.uid);
+    return buffers.find_device_buffer(t.uid, t.label);
+}
+
+RandomNumber random_number(const schema::RandomInput& input, const std::optional<int64_t>& baked,
+                           const plugin::Buffers& buffers) {
+    if (baked) return {{}, *baked};
+    const void* memory = buffers.find_device_buffer(input.uid, input.label);
+    if (input.is_by_value) return {{}, plugin::read_integer(input.type, memory)};
+    return {{memory, 0, input.type == DataType::INT64}, 0};
+}
+
 }  // namespace
 
 std::optional<ElementKind> kind_of(DataType type) {
+    if (type == DataType::FLOAT) return ElementKind::FLOAT32;
     if (type == DataType::BFLOAT16) return ElementKind::BFLOAT16;
     if (type == DataType::HALF) return ElementKind::FLOAT16;
     return std::nullopt;
@@ -56,7 +82,7 @@ void check_operands(const SdpaProblem& p, std::initializer_list<const TensorGeom
     check_attributes(p);
     if (!kind_of(p.q.type)) {
         invalid("[", p.op, "] ", p.q.label, " has data type ", to_string(p.q.type),
-                ", expected BFLOAT16 or HALF");
+                ", expected FLOAT, HALF or BFLOAT16");
     }
     check_rows(p, p.q);
     for (const TensorGeometry* t : rows) check_rows(p, *t);
@@ -65,6 +91,7 @@ void check_operands(const SdpaProblem& p, std::initializer_list<const TensorGeom
         invalid("[", p.op, "] ", t->label, " has data type ", to_string(t->type),
                 ", expected FLOAT");
     }
+    if (p.bias) check_bias(p, *p.bias);
     constexpr int64_t most = std::numeric_limits<int32_t>::max();
     for (const int64_t n : {p.batches(), p.heads(), p.q.max_rows(), p.k.max_rows()}) {
         if (n > most) invalid("[", p.op, "] an extent is ", n, ", expected at most ", most);
@@ -73,7 +100,7 @@ void check_operands(const SdpaProblem& p, std::initializer_list<const TensorGeom
 
 RowTensor row_tensor(const TensorGeometry& t, const plugin::Buffers& buffers, bool is_touched) {
     RowTensor made{};
-    made.data = is_touched ? buffers.find_device_buffer(t.uid, t.label) : buffers.find(t.uid);
+    made.data = memory_of(t, buffers, is_touched);
     made.batch_stride = t.strides[schema::BATCH_AXIS];
     made.head_stride = t.strides[schema::HEAD_AXIS];
     made.row_stride = t.strides[schema::SEQUENCE_AXIS];
@@ -84,9 +111,25 @@ RowTensor row_tensor(const TensorGeometry& t, const plugin::Buffers& buffers, bo
     return made;
 }
 
-AttentionParams attention_params(const SdpaProblem& p, double scale,
-                                 const plugin::Buffers& buffers) {
-    const bool has_rows = p.q.max_rows() > 0;
+BiasTensor bias_tensor(const TensorGeometry& t, const plugin::Buffers& buffers, bool is_touched) {
+    return {memory_of(t, buffers, is_touched), t.strides[schema::BATCH_AXIS],
+            t.strides[schema::HEAD_AXIS],      t.strides[schema::SEQUENCE_AXIS],
+            t.strides[schema::WIDTH_AXIS],     t.type == DataType::FLOAT};
+}
+
+RuntimeOperands::RuntimeOperands(const plugin::GraphView& graph, const SdpaProblem& p) {
+    if (p.scale_uid) scale_ = plugin::ScalarOperand::make(graph.tensor(*p.scale_uid));
+    if (!p.dropout) return;
+    const auto baked = [&graph](const schema::RandomInput& input) {
+        return plugin::baked_integer(graph.tensor(input.uid), input.label);
+    };
+    seed_ = baked(p.dropout->seed);
+    offset_ = baked(p.dropout->offset);
+}
+
+AttentionParams RuntimeOperands::resolve(const SdpaProblem& p,
+                                         const plugin::Buffers& buffers) const {
+    const bool has_rows = p.batches() > 0 && p.q.max_rows() > 0;
     const bool has_scores = has_rows && p.k.max_rows() > 0;
     AttentionParams params{};
     params.q = row_tensor(p.q, buffers, has_scores);
@@ -96,6 +139,11 @@ AttentionParams attention_params(const SdpaProblem& p, double scale,
     if (p.stats) params.stats = row_tensor(*p.stats, buffers, has_rows);
     params.lengths_q = index_array(p.seq_len_q, buffers);
     params.lengths_k = index_array(p.seq_len_kv, buffers);
+    if (p.bias) params.bias = bias_tensor(*p.bias, buffers, has_scores);
+    if (p.dropout) {
+        params.dropout = {p.dropout->probability, random_number(p.dropout->seed, seed_, buffers),
+                          random_number(p.dropout->offset, offset_, buffers)};
+    }
     params.band = {p.left_bound.value_or(Band::OPEN), p.right_bound.value_or(Band::OPEN),
                    p.is_bottom_right};
     params.max_rows_q = p.q.max_rows();
@@ -106,7 +154,7 @@ AttentionParams attention_params(const SdpaProblem& p, double scale,
     params.heads_v = static_cast<int32_t>(p.v.heads());
     params.width = static_cast<int32_t>(p.head_dim());
     params.value_width = static_cast<int32_t>(p.value_dim());
-    params.scale = static_cast<float>(scale);
+    params.scale = static_cast<float>(scale_ ? scale_->resolve(buffers) : p.scale);
     return params;
 }
 

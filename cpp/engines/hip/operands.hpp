@@ -2,8 +2,10 @@
 // execute.
 #pragma once
 
+#include <algorithm>
 #include <initializer_list>
 #include <optional>
+#include <string>
 
 #include "attention/params.hpp"
 #include "kernels.hpp"
@@ -21,13 +23,64 @@ void check_operands(const schema::SdpaProblem& problem,
                     std::initializer_list<const schema::TensorGeometry*> rows,
                     std::initializer_list<const schema::TensorGeometry*> stats);
 
+// The same for the type of a bias or of its gradient.
+void check_bias(const schema::SdpaProblem& problem, const schema::TensorGeometry& bias);
+
 // Where a tensor is. One of which no element is touched may come without memory.
 RowTensor row_tensor(const schema::TensorGeometry& tensor, const plugin::Buffers& buffers,
                      bool is_touched = true);
 
-// All but the schedules.
-AttentionParams attention_params(const schema::SdpaProblem& problem, double scale,
-                                 const plugin::Buffers& buffers);
+BiasTensor bias_tensor(const schema::TensorGeometry& bias, const plugin::Buffers& buffers,
+                       bool is_touched = true);
+
+// The scalars of a node and where its random numbers come from: made when the plan is built,
+// resolved at each execute.
+class RuntimeOperands {
+public:
+    RuntimeOperands(const plugin::GraphView& graph, const schema::SdpaProblem& problem);
+
+    // All of a pass's parameters but the schedules.
+    AttentionParams resolve(const schema::SdpaProblem& problem,
+                            const plugin::Buffers& buffers) const;
+
+private:
+    std::optional<plugin::ScalarOperand> scale_;
+    std::optional<int64_t> seed_;  // as the graph states it
+    std::optional<int64_t> offset_;
+};
+
+// The kernel for a problem, and what keeps matrix kernels from it; empty: it is one of those.
+template <class Kernel>
+struct KernelChoice {
+    const Kernel* kernel = nullptr;
+    std::string why_plain;
+
+    std::string explain() const {
+        return message(", width up to ", kernel->width, " (", kernel->arch, "): ", kernel->reason,
+                       why_plain.empty() ? "" : "; without matrix instructions, for ", why_plain);
+    }
+    std::string id() const {
+        return message(", width ", kernel->width, kernel->is_plain ? ", plain" : "");
+    }
+};
+
+// `why_plain`: a reason of the pass's own.
+template <class Kernel>
+KernelChoice<Kernel> choose_kernel(std::span<const Kernel> kernels, const schema::SdpaProblem& p,
+                                   std::string why_plain = {}) {
+    const ElementKind element = *kind_of(p.q.type);
+    const int64_t width = std::max(p.head_dim(), p.value_dim());
+    if (p.dropout) why_plain = "dropout";
+    if (p.bias) why_plain = "a bias";
+    if (p.q.type == DataType::FLOAT) why_plain = "operands of type FLOAT";
+    if (why_plain.empty()) {
+        if (const Kernel* kernel = find_kernel(kernels, false, element, width)) {
+            return {kernel, {}};
+        }
+        why_plain = message("width ", width);
+    }
+    return {find_kernel(kernels, true, element, width), why_plain};
+}
 
 // Cuts the workspace into arrays; without memory it counts the bytes that they take.
 class WorkspaceCutter {

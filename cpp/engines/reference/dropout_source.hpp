@@ -14,8 +14,8 @@ class DropoutSource {
 public:
     DropoutSource(const schema::GraphView& graph, const schema::SdpaDropout& dropout)
         : dropout_(dropout),
-          seed_(baked(graph, dropout.seed)),
-          offset_(baked(graph, dropout.offset)) {}
+          seed_(plugin::baked_integer(graph.tensor(dropout.seed.uid), dropout.seed.label)),
+          offset_(plugin::baked_integer(graph.tensor(dropout.offset.uid), dropout.offset.label)) {}
 
     plugin::Dropout resolve(const plugin::Buffers& buffers) const {
         return plugin::Dropout::make(dropout_.probability, read(seed_, dropout_.seed, buffers),
@@ -23,16 +23,6 @@ public:
     }
 
 private:
-    static std::optional<int64_t> baked(const schema::GraphView& graph,
-                                        const schema::RandomInput& input) {
-        const schema::TensorView view = graph.tensor(input.uid);
-        const std::optional<int64_t> value = view.value_as_integer();
-        if (view.has_value() && !value) {
-            invalid(input.label, " holds a value that is no integer, expected one");
-        }
-        return value;
-    }
-
     // A baked value wins over the pack; a scalar and a tensor of one element are read alike.
     static int64_t read(const std::optional<int64_t>& value, const schema::RandomInput& input,
                         const plugin::Buffers& buffers) {

@@ -81,6 +81,16 @@ inline int64_t read_integer(DataType type, const void* memory) {
     return narrow;
 }
 
+// The integer that a graph states for a number, if it states one. `label` names it in messages.
+inline std::optional<int64_t> baked_integer(const schema::TensorView& tensor,
+                                            const std::string& label) {
+    const std::optional<int64_t> value = tensor.value_as_integer();
+    if (tensor.has_value() && !value) {
+        invalid(label, " holds a value that is no integer, expected one");
+    }
+    return value;
+}
+
 // A scalar operand: made when the plan is built, resolved at each execute. A baked value wins over
 // whatever the pack holds (section 4.9 of the runtime pass-by-value document).
 class ScalarOperand {

@@ -5,6 +5,7 @@
 
 #include "../tile/arch.hpp"
 #include "operand_rows.hpp"
+#include "pass_work.hpp"
 #include "row_terms.hpp"
 #include "tile_work.hpp"
 
@@ -14,11 +15,10 @@ namespace raggeddnn::hip {
 // shared memory), HAS_KEYS and HAS_VALUES: which of dK and dV the pass sums. Registers do not hold
 // both where rows are wide; then each is a pass.
 template <class Arch_, class Element_, class Shape_>
-struct BackwardKeys {
+struct BackwardKeys : KeyGradientWork {
     using Arch = Arch_;
     using Element = Element_;
     using Shape = Shape_;
-    using Params = BackwardParams;
     using Tile = typename Arch::template Tile<Element>;
     using Accumulator = typename Tile::Accumulator;
     static constexpr int WIDTH = Shape::WIDTH;
@@ -56,25 +56,6 @@ struct BackwardKeys {
         RowTerms<BLOCK_ROWS> terms[2];
         TileWork<BackwardSequence> at;
     };
-
-    // What make_schedule() asks.
-    using Sequence = BackwardSequence;
-    RAGGEDDNN_DEVICE static Sequence read(const BackwardParams& p, int64_t batch, Fault& fault) {
-        return read_backward_sequence(p, batch, fault);
-    }
-    RAGGEDDNN_DEVICE static int64_t rows(const BackwardParams& p, const Sequence& s) {
-        const int64_t rows = rows_to_write(p.d_k, s.rows_k, p.max_rows_k);
-        const int64_t values = rows_to_write(p.d_v, s.rows_k, p.max_rows_k);
-        return rows > values ? rows : values;
-    }
-    RAGGEDDNN_DEVICE static int64_t length(const Sequence& s) { return s.valid_q; }
-    // And run_tiles().
-    static constexpr bool IS_LAST_FIRST = false;
-    RAGGEDDNN_DEVICE static int64_t heads(const BackwardParams& p) { return p.heads_k; }
-    RAGGEDDNN_DEVICE static Mask mask(const BackwardParams& p, const Sequence& s) {
-        return exchanged(make_mask(p.band, s), s.valid_q);
-    }
-    RAGGEDDNN_DEVICE static int64_t valid_rows(const Sequence& s) { return s.valid_k; }
 
     RAGGEDDNN_DEVICE static void run(const BackwardParams& p, Shared& shared) {
         run_tiles<BackwardKeys>(p, p.schedule_k, HAS_VALUES ? 0 : 1, shared);

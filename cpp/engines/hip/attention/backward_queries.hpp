@@ -6,6 +6,7 @@
 
 #include "../tile/arch.hpp"
 #include "operand_rows.hpp"
+#include "pass_work.hpp"
 #include "row_terms.hpp"
 #include "tile_work.hpp"
 
@@ -13,11 +14,10 @@ namespace raggeddnn::hip {
 
 // Shape: WIDTH, TILE_ROWS, WAVE_ROWS, BLOCK_ROWS (keys), SLOTS (blocks of keys in shared memory).
 template <class Arch_, class Element_, class Shape_>
-struct BackwardQueries {
+struct BackwardQueries : QueryGradientWork {
     using Arch = Arch_;
     using Element = Element_;
     using Shape = Shape_;
-    using Params = BackwardParams;
     using Tile = typename Arch::template Tile<Element>;
     using Accumulator = typename Tile::Accumulator;
     static constexpr int WIDTH = Shape::WIDTH;
@@ -52,23 +52,6 @@ struct BackwardQueries {
         RowTerms<TILE_ROWS> terms;
         TileWork<BackwardSequence> at;
     };
-
-    // What make_schedule() asks.
-    using Sequence = BackwardSequence;
-    RAGGEDDNN_DEVICE static Sequence read(const BackwardParams& p, int64_t batch, Fault& fault) {
-        return read_backward_sequence(p, batch, fault);
-    }
-    RAGGEDDNN_DEVICE static int64_t rows(const BackwardParams& p, const Sequence& s) {
-        return rows_to_write(p.d_q, s.rows_q, p.max_rows_q);
-    }
-    RAGGEDDNN_DEVICE static int64_t length(const Sequence& s) { return s.valid_k; }
-    // And run_tiles().
-    static constexpr bool IS_LAST_FIRST = true;
-    RAGGEDDNN_DEVICE static int64_t heads(const BackwardParams& p) { return p.heads; }
-    RAGGEDDNN_DEVICE static Mask mask(const BackwardParams& p, const Sequence& s) {
-        return make_mask(p.band, s);
-    }
-    RAGGEDDNN_DEVICE static int64_t valid_rows(const Sequence& s) { return s.valid_q; }
 
     RAGGEDDNN_DEVICE static void run(const BackwardParams& p, Shared& shared) {
         run_tiles<BackwardQueries>(p, p.schedule_q, 0, shared);

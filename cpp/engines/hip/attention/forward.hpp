@@ -4,7 +4,7 @@
 
 #include "../tile/arch.hpp"
 #include "operand_rows.hpp"
-#include "params.hpp"
+#include "pass_work.hpp"
 #include "softmax.hpp"
 #include "tile_work.hpp"
 
@@ -13,11 +13,10 @@ namespace raggeddnn::hip {
 // Arch: of tile/arch.hpp. Element: Bfloat16 or Float16. Shape: WIDTH (of q, k, v, padded with
 // zeros), TILE_ROWS, WAVE_ROWS (16 or 32 of them for each wave), BLOCK_KEYS.
 template <class Arch_, class Element_, class Shape_>
-struct Forward {
+struct Forward : ForwardWork {
     using Arch = Arch_;
     using Element = Element_;
     using Shape = Shape_;
-    using Params = ForwardParams;
     using Tile = typename Arch::template Tile<Element>;
     using Accumulator = typename Tile::Accumulator;
     static constexpr int WIDTH = Shape::WIDTH;
@@ -45,29 +44,10 @@ struct Forward {
         alignas(Arch::SHARED_ALIGNMENT) uint16_t q[QueryStage::SHARED_ELEMENTS];
         alignas(Arch::SHARED_ALIGNMENT) uint16_t k[KeyStage::SHARED_ELEMENTS];
         alignas(Arch::SHARED_ALIGNMENT) uint16_t v[Values::SHARED_ELEMENTS];
-        TileWork<hip::Sequence> at;
+        TileWork<Sequence> at;
     };
 
-    // What make_schedule() asks.
-    using Sequence = hip::Sequence;
-    RAGGEDDNN_DEVICE static Sequence read(const ForwardParams& p, int64_t batch, Fault& fault) {
-        return read_sequence(p, batch, fault);
-    }
-    RAGGEDDNN_DEVICE static int64_t rows(const ForwardParams& p, const Sequence& s) {
-        const int64_t rows = rows_to_write(p.o, s.rows_q, p.max_rows_q);
-        if (!p.stats.data) return rows;
-        const int64_t stats = rows_to_write(p.stats, s.rows_q, p.max_rows_q);
-        return stats > rows ? stats : rows;
-    }
-    RAGGEDDNN_DEVICE static int64_t length(const Sequence& s) { return s.valid_k; }
-    // And run_tiles().
     static constexpr int BLOCK_ROWS = BLOCK_KEYS;
-    static constexpr bool IS_LAST_FIRST = true;
-    RAGGEDDNN_DEVICE static int64_t heads(const ForwardParams& p) { return p.heads; }
-    RAGGEDDNN_DEVICE static Mask mask(const ForwardParams& p, const Sequence& s) {
-        return make_mask(p.band, s);
-    }
-    RAGGEDDNN_DEVICE static int64_t valid_rows(const Sequence& s) { return s.valid_q; }
 
     RAGGEDDNN_DEVICE static void run(const ForwardParams& p, Shared& shared) {
         run_tiles<Forward>(p, p.schedule, 0, shared);

@@ -25,6 +25,37 @@ struct RowTensor {
     int64_t multiplier;
 };
 
+// What is added to the scores, in float or in the type of the operands; data null: nothing. Axes
+// that it is broadcast along have stride 0.
+struct BiasTensor {
+    void* data;
+    int64_t batch_stride;
+    int64_t head_stride;
+    int64_t row_stride;
+    int64_t key_stride;
+    bool is_float;
+};
+
+// Its gradient, summed over the axes whose extent is 1.
+struct BiasGradient : BiasTensor {
+    int64_t batches;
+    int64_t heads;
+    int64_t rows;
+    int64_t keys;
+};
+
+// In device memory, or where there is none a value.
+struct RandomNumber {
+    IndexArray memory;
+    int64_t value;
+};
+
+struct DropoutParams {
+    double probability;  // 0: none
+    RandomNumber seed;
+    RandomNumber offset;
+};
+
 // The least and largest key of a row are row + diagonal - left and row + diagonal + right; both
 // inclusive, OPEN where there is no bound.
 struct Band {
@@ -63,6 +94,8 @@ struct AttentionParams {
     RowTensor stats;  // data null: not wanted (forward). Width 1
     IndexArray lengths_q;
     IndexArray lengths_k;
+    BiasTensor bias;
+    DropoutParams dropout;
     Band band;
     int64_t max_rows_q;
     int64_t max_rows_k;
@@ -85,10 +118,12 @@ struct BackwardParams : AttentionParams {
     RowTensor d_q;
     RowTensor d_k;
     RowTensor d_v;
+    BiasGradient d_bias;  // data null: not wanted
     Schedule schedule_q;  // of tiles of queries
     Schedule schedule_k;  // of tiles of keys
     // Sum over a row of dO * O, less the gradient of its stats; B x H x max_rows_q.
     float* delta;
+    unsigned long long* next_bias_tile;  // of those of d_bias
 };
 
 }  // namespace raggeddnn::hip

@@ -54,7 +54,8 @@ RAGGEDDNN_DEVICE inline int64_t place(const RowTensor& tensor, MetadataOf of, in
     if (!tensor.offsets.data) return batch * tensor.batch_stride;
     const int64_t begin = read_index(tensor.offsets, batch);
     const int64_t end = read_index(tensor.offsets, batch + 1);
-    const int64_t own = rows_between(tensor, batch, begin, end, most);
+    // Without memory it has room for no rows.
+    const int64_t own = rows_between(tensor, batch, begin, end, tensor.data ? most : 0);
     if (own == NO_BLOCK) {
         fault.note({static_cast<uint32_t>(batch), of, FaultKind::OFFSETS, end, begin});
         rows = 0;

@@ -8,9 +8,13 @@
 
 namespace raggeddnn::hip {
 
-// dQ first: it leaves delta for dK and dV. `Values`: void where `Keys` sums dV, too.
-template <class Queries, class Keys, class Values>
+// dQ first: it leaves delta for dK and dV. `Passes`: Queries, Keys, and Values, which is void where
+// Keys sums dV, too.
+template <class Passes>
 const char* launch_backward(const BackwardParams& params, void* stream) {
+    using Queries = typename Passes::Queries;
+    using Keys = typename Passes::Keys;
+    using Values = typename Passes::Values;
     const auto on = static_cast<gpu::Stream>(stream);
     const int64_t tiles_q = tiles_of(params.max_rows_q, Queries::TILE_ROWS) * params.batches;
     const int64_t tiles_k = tiles_of(params.max_rows_k, Keys::TILE_ROWS) * params.batches;
@@ -18,18 +22,17 @@ const char* launch_backward(const BackwardParams& params, void* stream) {
         <<<2, SCHEDULE_THREADS, 0, on>>>(params, params.schedule_q, params.schedule_k);
     if (const char* error = launch_pass<Queries>(params, tiles_q * params.heads, on)) return error;
     if constexpr (!__is_same(Values, void)) {
-        if (const char* error = launch_pass<Values>(params, tiles_k * params.heads_k, on)) {
+        if (const char* error = launch_pass<Values>(params, tiles_k * Values::heads(params), on)) {
             return error;
         }
     }
-    return launch_pass<Keys>(params, tiles_k * params.heads_k, on);
+    return launch_pass<Keys>(params, tiles_k * Keys::heads(params), on);
 }
 
 template <class Element, class Arch, int WIDTH>
 BackwardKernel backward_row() {
-    using P = BackwardPasses<Element, Arch, WIDTH>;
-    return backward_facts<P>(
-        launch_backward<typename P::Queries, typename P::Keys, typename P::Values>);
+    using Passes = BackwardPasses<Element, Arch, WIDTH>;
+    return backward_facts<Passes>(launch_backward<Passes>);
 }
 
 template <class Element, int WIDTH, class... Arch>

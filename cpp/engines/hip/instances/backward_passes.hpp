@@ -30,7 +30,7 @@ BackwardKernel backward_facts(const char* (*launch)(const BackwardParams&, void*
     using Queries = typename Passes::Queries;
     using Keys = typename Passes::Keys;
     return {{Queries::Arch::NAME, KIND_OF<typename Queries::Element>, Queries::WIDTH,
-             Queries::TILE_ROWS, Queries::BLOCK_ROWS, Passes::Shape::REASON},
+             Queries::TILE_ROWS, Queries::BLOCK_ROWS, Passes::Shape::REASON, IS_PLAIN<Queries>},
             Keys::TILE_ROWS,
             Keys::BLOCK_ROWS,
             launch};

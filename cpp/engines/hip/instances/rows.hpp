@@ -11,12 +11,19 @@ inline constexpr ElementKind KIND_OF = ElementKind::BFLOAT16;
 template <>
 inline constexpr ElementKind KIND_OF<Float16> = ElementKind::FLOAT16;
 
+template <>
+inline constexpr ElementKind KIND_OF<Float32> = ElementKind::FLOAT32;
+
+template <class Pass>
+inline constexpr bool IS_PLAIN = requires { Pass::IS_PLAIN; };
+
 template <class Pass>
 KernelFacts facts_of() {
     using Shape = typename Pass::Shape;
     return {Pass::Arch::NAME,  KIND_OF<typename Pass::Element>,
             Shape::WIDTH,      Shape::TILE_ROWS,
-            Shape::BLOCK_KEYS, Shape::REASON};
+            Shape::BLOCK_KEYS, Shape::REASON,
+            IS_PLAIN<Pass>};
 }
 
 }  // namespace raggeddnn::hip

@@ -1,4 +1,5 @@
-// 16-bit floating-point elements as kernels hold them: bits, with conversions from and to float.
+// Floating-point elements as kernels hold them, with conversions from and to float: those of 16
+// bits are bits.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,15 @@ RAGGEDDNN_DEVICE inline uint32_t bits_of_float(float value) {
     return __builtin_bit_cast(uint32_t, value);
 }
 
+struct Float32 {
+    using Stored = float;
+
+    RAGGEDDNN_DEVICE static float to_float(float value) { return value; }
+    RAGGEDDNN_DEVICE static float from_float(float value) { return value; }
+};
+
 struct Bfloat16 {
+    using Stored = uint16_t;
     uint16_t bits;
 
     RAGGEDDNN_DEVICE static float to_float(uint16_t bits) {
@@ -29,6 +38,7 @@ struct Bfloat16 {
 };
 
 struct Float16 {
+    using Stored = uint16_t;
     uint16_t bits;
 
 #if defined(__CUDACC__)  // which has no _Float16 on the device

@@ -30,6 +30,7 @@ __device__ inline uint32_t lower(uint32_t* least, uint32_t to) { return atomicMi
 
 // Without HIP's headers, whose device libraries not every compiler has for every target.
 #if !defined(__HIP_INCLUDE_HIP_HIP_RUNTIME_H) && !defined(HIP_INCLUDE_HIP_HIP_RUNTIME_H)
+#define __host__ __attribute__((host))
 #define __device__ __attribute__((device))
 #define __global__ __attribute__((global))
 #define __shared__ __attribute__((shared))

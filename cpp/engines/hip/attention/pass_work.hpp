@@ -1,0 +1,77 @@
+// What the tiles of each kind of pass are, for make_schedule() and run_tiles(): passes derive from
+// these.
+#pragma once
+
+#include "backward_sequence.hpp"
+#include "mask.hpp"
+#include "params.hpp"
+#include "sequence.hpp"
+
+namespace raggeddnn::hip {
+
+// Tiles of queries, forward.
+struct ForwardWork {
+    using Params = ForwardParams;
+    using Sequence = hip::Sequence;
+    static constexpr bool IS_LAST_FIRST = true;
+
+    RAGGEDDNN_DEVICE static Sequence read(const ForwardParams& p, int64_t batch, Fault& fault) {
+        return read_sequence(p, batch, fault);
+    }
+    RAGGEDDNN_DEVICE static int64_t rows(const ForwardParams& p, const Sequence& s) {
+        const int64_t rows = rows_to_write(p.o, s.rows_q, p.max_rows_q);
+        if (!p.stats.data) return rows;
+        const int64_t stats = rows_to_write(p.stats, s.rows_q, p.max_rows_q);
+        return stats > rows ? stats : rows;
+    }
+    RAGGEDDNN_DEVICE static int64_t length(const Sequence& s) { return s.valid_k; }
+    RAGGEDDNN_DEVICE static int64_t heads(const ForwardParams& p) { return p.heads; }
+    RAGGEDDNN_DEVICE static Mask mask(const ForwardParams& p, const Sequence& s) {
+        return make_mask(p.band, s);
+    }
+    RAGGEDDNN_DEVICE static int64_t valid_rows(const Sequence& s) { return s.valid_q; }
+};
+
+// Tiles of queries, backward.
+struct QueryGradientWork {
+    using Params = BackwardParams;
+    using Sequence = BackwardSequence;
+    static constexpr bool IS_LAST_FIRST = true;
+
+    RAGGEDDNN_DEVICE static Sequence read(const BackwardParams& p, int64_t batch, Fault& fault) {
+        return read_backward_sequence(p, batch, fault);
+    }
+    RAGGEDDNN_DEVICE static int64_t rows(const BackwardParams& p, const Sequence& s) {
+        return rows_to_write(p.d_q, s.rows_q, p.max_rows_q);
+    }
+    RAGGEDDNN_DEVICE static int64_t length(const Sequence& s) { return s.valid_k; }
+    RAGGEDDNN_DEVICE static int64_t heads(const BackwardParams& p) { return p.heads; }
+    RAGGEDDNN_DEVICE static Mask mask(const BackwardParams& p, const Sequence& s) {
+        return make_mask(p.band, s);
+    }
+    RAGGEDDNN_DEVICE static int64_t valid_rows(const Sequence& s) { return s.valid_q; }
+};
+
+// Tiles of keys, of the heads of K.
+struct KeyGradientWork {
+    using Params = BackwardParams;
+    using Sequence = BackwardSequence;
+    static constexpr bool IS_LAST_FIRST = false;
+
+    RAGGEDDNN_DEVICE static Sequence read(const BackwardParams& p, int64_t batch, Fault& fault) {
+        return read_backward_sequence(p, batch, fault);
+    }
+    RAGGEDDNN_DEVICE static int64_t rows(const BackwardParams& p, const Sequence& s) {
+        const int64_t keys = rows_to_write(p.d_k, s.rows_k, p.max_rows_k);
+        const int64_t values = rows_to_write(p.d_v, s.rows_k, p.max_rows_k);
+        return keys > values ? keys : values;
+    }
+    RAGGEDDNN_DEVICE static int64_t length(const Sequence& s) { return s.valid_q; }
+    RAGGEDDNN_DEVICE static int64_t heads(const BackwardParams& p) { return p.heads_k; }
+    RAGGEDDNN_DEVICE static Mask mask(const BackwardParams& p, const Sequence& s) {
+        return exchanged(make_mask(p.band, s), s.valid_q);
+    }
+    RAGGEDDNN_DEVICE static int64_t valid_rows(const Sequence& s) { return s.valid_k; }
+};
+
+}  // namespace raggeddnn::hip
