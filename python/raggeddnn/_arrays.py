@@ -71,6 +71,7 @@ class Operand:
     strides: tuple[int, ...]
     dtype_name: str
     address: int
+    owner: Any = None  # of the memory, where ``array`` does not keep it
 
     @property
     def alignment(self) -> int:
@@ -173,6 +174,7 @@ def as_gpu_operand(name: str, x: Any, device: str) -> Operand:
         facts.strides,
         _GRAPH_NAMES.get(dtype_name, dtype_name),
         facts.address,
+        x,
     )
 
 

@@ -77,7 +77,7 @@ struct PlainBackwardHead : PlainHead<Element, IS_TURNED> {
                 float& x = tile.x[i][j];
                 const float log_sum = of[IS_TURNED ? j : i].log_sum;
                 const bool is_hidden = x == HIDDEN || log_sum == HIDDEN;
-                x = is_hidden ? 0 : exp2_fast((x - log_sum) * LOG2_E);
+                x = is_hidden ? 0 : exp_of(x - log_sum);
             }
         }
     }

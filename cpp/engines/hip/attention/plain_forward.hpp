@@ -105,7 +105,7 @@ private:
             const float now = larger(peak_[i], plain_row_max(highest));
             // A row that has seen no key yet: its weights become exp2(-inf), 0.
             const float base = now == HIDDEN ? 0.0F : now;
-            const float keep = exp2_fast((peak_[i] - base) * LOG2_E);
+            const float keep = exp_of(peak_[i] - base);
             peak_[i] = now;
             total_[i] *= keep;
 #pragma unroll
@@ -115,7 +115,7 @@ private:
             }
 #pragma unroll
             for (int j = 0; j < PLAIN_EACH; ++j) {
-                const float weight = exp2_fast((tile.x[i][j] - base) * LOG2_E);
+                const float weight = exp_of(tile.x[i][j] - base);
                 tile.x[i][j] = weight;
                 total_[i] += weight;
             }

@@ -14,6 +14,17 @@ namespace raggeddnn::hip {
 
 inline constexpr float HIDDEN = -__builtin_inff();  // the score of a key that does not count
 
+// exp(x) for x from -inf to little above 0. The rest of x * log2(e) after rounding counts where
+// scores are large: in float it would be the larger part of the error.
+RAGGEDDNN_DEVICE inline float exp_of(float x) {
+    constexpr float LOG2_E_REST = 1.92596299e-8f;  // log2(e) less LOG2_E
+    const float whole = x * LOG2_E;
+    const float power = exp2_fast(whole);
+    if (power == 0) return 0;
+    const float rest = __builtin_fmaf(x, LOG2_E_REST, __builtin_fmaf(x, LOG2_E, -whole));
+    return __builtin_fmaf(power, rest * LN_2, power);
+}
+
 RAGGEDDNN_DEVICE inline int64_t read_random(const RandomNumber& number) {
     return number.memory.data ? read_index(number.memory, 0) : number.value;
 }

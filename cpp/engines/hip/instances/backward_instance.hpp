@@ -35,25 +35,26 @@ BackwardKernel backward_row() {
     return backward_facts<Passes>(launch_backward<Passes>);
 }
 
+// Not by a lambda: nvcc makes no device code for kernels that only a generic lambda starts.
+template <class Element, class Arch, int WIDTH>
+void add_backward_row(std::vector<BackwardKernel>& rows) {
+    if constexpr (requires { BackwardShape<Arch, WIDTH>::REASON; }) {
+        rows.push_back(backward_row<Element, Arch, WIDTH>());
+    }
+}
+
 template <class Element, int WIDTH, class... Arch>
-BackwardRows backward_rows_of(Archs<Arch...>) {
-    static const std::vector<BackwardKernel> rows = [] {
-        std::vector<BackwardKernel> made;
-        const auto add = [&made]<class A>(A) {
-            if constexpr (requires { BackwardShape<A, WIDTH>::REASON; }) {
-                made.push_back(backward_row<Element, A, WIDTH>());
-            }
-        };
-        (add(Arch{}), ...);
-        return made;
-    }();
+std::vector<BackwardKernel> backward_rows_of(Archs<Arch...>) {
+    std::vector<BackwardKernel> rows;
+    (add_backward_row<Element, Arch, WIDTH>(rows), ...);
     return rows;
 }
 
 // One row for each architecture of this build's vendor that has kernels of this width.
 template <class Element, int WIDTH>
 BackwardRows backward_rows() {
-    return backward_rows_of<Element, WIDTH>(AllArchs{});
+    static const std::vector<BackwardKernel> rows = backward_rows_of<Element, WIDTH>(AllArchs{});
+    return rows;
 }
 
 }  // namespace raggeddnn::hip
