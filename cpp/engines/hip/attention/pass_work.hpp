@@ -25,7 +25,7 @@ struct ForwardWork {
         return stats > rows ? stats : rows;
     }
     RAGGEDDNN_DEVICE static int64_t length(const Sequence& s) { return s.valid_k; }
-    RAGGEDDNN_DEVICE static int64_t heads(const ForwardParams& p) { return p.heads; }
+    RAGGEDDNN_EITHER static int64_t heads(const ForwardParams& p) { return p.heads; }
     RAGGEDDNN_DEVICE static Mask mask(const ForwardParams& p, const Sequence& s) {
         return make_mask(p.band, s);
     }
@@ -45,7 +45,7 @@ struct QueryGradientWork {
         return rows_to_write(p.d_q, s.rows_q, p.max_rows_q);
     }
     RAGGEDDNN_DEVICE static int64_t length(const Sequence& s) { return s.valid_k; }
-    RAGGEDDNN_DEVICE static int64_t heads(const BackwardParams& p) { return p.heads; }
+    RAGGEDDNN_EITHER static int64_t heads(const BackwardParams& p) { return p.heads; }
     RAGGEDDNN_DEVICE static Mask mask(const BackwardParams& p, const Sequence& s) {
         return make_mask(p.band, s);
     }
@@ -67,7 +67,7 @@ struct KeyGradientWork {
         return keys > values ? keys : values;
     }
     RAGGEDDNN_DEVICE static int64_t length(const Sequence& s) { return s.valid_q; }
-    RAGGEDDNN_DEVICE static int64_t heads(const BackwardParams& p) { return p.heads_k; }
+    RAGGEDDNN_EITHER static int64_t heads(const BackwardParams& p) { return p.heads_k; }
     RAGGEDDNN_DEVICE static Mask mask(const BackwardParams& p, const Sequence& s) {
         return exchanged(make_mask(p.band, s), s.valid_q);
     }

@@ -26,7 +26,7 @@ struct PlainBackwardKeys : KeyGradientWork {
     };
 
     // Those of dK, then those of dV.
-    RAGGEDDNN_HOST_DEVICE static int64_t heads(const BackwardParams& p) {
+    RAGGEDDNN_EITHER static int64_t heads(const BackwardParams& p) {
         return int64_t{p.heads_k} + p.heads_v;
     }
 

@@ -139,9 +139,19 @@ RAGGEDDNN_DEVICE inline float sum_of_four(const PlainFloats& a, const PlainFloat
     return sum;
 }
 
-// sum += rows of the left times rows of the right, over the first `columns`.
-RAGGEDDNN_DEVICE inline void add_row_products(const PlainMemory& memory, int columns,
-                                              PlainSum& sum) {
+// sum += x, with what the additions lost kept beside it (Kahan 1965, "Further remarks on reducing
+// truncation errors").
+RAGGEDDNN_DEVICE inline void add_kept(float& sum, float& lost, float x) {
+    const float made_up = x - lost;
+    const float now = sum + made_up;
+    lost = (now - sum) - made_up;
+    sum = now;
+}
+
+// sum += rows of the left times rows of the right, over the first `columns`. Scores may be large,
+// and exponentials make of what a score lost a share of the weight: so it is not lost.
+RAGGEDDNN_DEVICE inline void add_row_products(const PlainMemory& memory, int columns, PlainSum& sum,
+                                              PlainSum& lost) {
 #pragma unroll 2
     for (int c = 0; c < columns; c += 4) {
         PlainFloats left[PLAIN_EACH];
@@ -154,7 +164,9 @@ RAGGEDDNN_DEVICE inline void add_row_products(const PlainMemory& memory, int col
 #pragma unroll
         for (int i = 0; i < PLAIN_EACH; ++i) {
 #pragma unroll
-            for (int j = 0; j < PLAIN_EACH; ++j) sum.x[i][j] += sum_of_four(left[i], right[j]);
+            for (int j = 0; j < PLAIN_EACH; ++j) {
+                add_kept(sum.x[i][j], lost.x[i][j], sum_of_four(left[i], right[j]));
+            }
         }
     }
 }
@@ -199,13 +211,14 @@ RAGGEDDNN_DEVICE PlainSum multiply_rows(PlainMemory& memory, const PlainRows<Ele
                                         int64_t left_row, const PlainRows<Element>& right,
                                         int64_t right_row) {
     PlainSum sum{};
+    PlainSum lost{};
     for (int column = 0; column < left.width; column += PLAIN_SIZE) {
         block_barrier();  // what was there is not needed any more
         load_plain(left, left_row, column, memory.left);
         load_plain(right, right_row, column, memory.right);
         block_barrier();
         const int rest = left.width - column;
-        add_row_products(memory, rest < PLAIN_SIZE ? rest : PLAIN_SIZE, sum);
+        add_row_products(memory, rest < PLAIN_SIZE ? rest : PLAIN_SIZE, sum, lost);
     }
     return sum;
 }
@@ -236,7 +249,8 @@ template <class Element>
 RAGGEDDNN_DEVICE void multiply_same_rows(PlainMemory& memory, const PlainRows<Element>& left,
                                          const PlainRows<Element>& right, int64_t first_row,
                                          float (&sums)[PLAIN_EACH]) {
-    for (int i = 0; i < PLAIN_EACH; ++i) sums[i] = 0;
+    float lost[PLAIN_EACH];
+    for (int i = 0; i < PLAIN_EACH; ++i) sums[i] = lost[i] = 0;
     for (int column = 0; column < left.width; column += PLAIN_SIZE) {
         block_barrier();
         load_plain(left, first_row, column, memory.left);
@@ -248,7 +262,7 @@ RAGGEDDNN_DEVICE void multiply_same_rows(PlainMemory& memory, const PlainRows<El
                 const int at = plain_row(i) * PLAIN_PITCH + c;
                 const PlainFloats a = load_floats(memory.left + at);
                 const PlainFloats b = load_floats(memory.right + at);
-                sums[i] += sum_of_four(a, b);
+                add_kept(sums[i], lost[i], sum_of_four(a, b));
             }
         }
     }
