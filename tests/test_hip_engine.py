@@ -126,10 +126,8 @@ def test_a_fault_is_reported_and_harms_no_other_batch(faulty, fault, tensor):
     assert device.plan.metadata_faults(device.workspace) is None
 
 
-def test_a_device_workspace_is_asked_for():
+def test_a_workspace_that_no_execute_used_has_no_record():
     device = OnDevice(make_problem(CASE))
-    with pytest.raises(rd.InvalidValueError, match=r"metadata_faults: workspace is null, expected"):
-        device.plan.metadata_faults()
     with pytest.raises(rd.InvalidValueError, match="no record of this plan"):
         device.plan.metadata_faults(device.workspace)
 

@@ -63,9 +63,11 @@ struct PlainForward : ForwardWork {
             plain_rows<Element>(p_.v, s.v, head_.value_head(), s.valid_k, p_.value_width);
         for (int64_t block = shared_.at.range.begin; block < shared_.at.range.end; ++block) {
             const int64_t first_key = block * PLAIN_SIZE;
-            PlainSum tile = multiply_rows(shared_.memory, queries, first_row_, keys, first_key);
+            PlainSum lost;
+            PlainSum tile =
+                multiply_rows(shared_.memory, queries, first_row_, keys, first_key, lost);
             head_.score(tile, first_row_, first_key);
-            weigh(tile);
+            weigh(tile, lost);
             head_.drop(tile, first_row_, first_key);
             write_weights(tile, shared_.memory);
             weigh_rows(shared_.memory, values, first_key, output_);
@@ -95,8 +97,14 @@ struct PlainForward : ForwardWork {
     }
 
 private:
-    // Scores become weights, and what was summed before is scaled to them.
-    RAGGEDDNN_DEVICE void weigh(PlainSum& tile) {
+    // Of a score that is not so large that its digits mean nothing.
+    RAGGEDDNN_DEVICE float rest_of(float lost) const {
+        const float rest = lost * p_.scale;
+        return rest < 1 && rest > -1 ? rest : 0.0F;
+    }
+    // Scores become weights, and what was summed before is scaled to them. `lost`: of the scores
+    // before they were scaled.
+    RAGGEDDNN_DEVICE void weigh(PlainSum& tile, const PlainSum& lost) {
 #pragma unroll
         for (int i = 0; i < PLAIN_EACH; ++i) {
             float highest = HIDDEN;
@@ -115,7 +123,7 @@ private:
             }
 #pragma unroll
             for (int j = 0; j < PLAIN_EACH; ++j) {
-                const float weight = exp_of(tile.x[i][j] - base);
+                const float weight = exp_of(tile.x[i][j] - base - rest_of(lost.x[i][j]));
                 tile.x[i][j] = weight;
                 total_[i] += weight;
             }

@@ -205,13 +205,14 @@ RAGGEDDNN_DEVICE inline void start_tile(PlainMemory& memory) {
     if (thread_index() == 0) memory.has_wild = 0;
 }
 
-// Rows of one operand times rows of another of the same width, from these rows on.
+// Rows of one operand times rows of another of the same width, from these rows on. What the sums
+// are too large by, for want of digits, is `lost`.
 template <class Element>
 RAGGEDDNN_DEVICE PlainSum multiply_rows(PlainMemory& memory, const PlainRows<Element>& left,
                                         int64_t left_row, const PlainRows<Element>& right,
-                                        int64_t right_row) {
+                                        int64_t right_row, PlainSum& lost) {
     PlainSum sum{};
-    PlainSum lost{};
+    lost = {};
     for (int column = 0; column < left.width; column += PLAIN_SIZE) {
         block_barrier();  // what was there is not needed any more
         load_plain(left, left_row, column, memory.left);
@@ -221,6 +222,14 @@ RAGGEDDNN_DEVICE PlainSum multiply_rows(PlainMemory& memory, const PlainRows<Ele
         add_row_products(memory, rest < PLAIN_SIZE ? rest : PLAIN_SIZE, sum, lost);
     }
     return sum;
+}
+
+template <class Element>
+RAGGEDDNN_DEVICE PlainSum multiply_rows(PlainMemory& memory, const PlainRows<Element>& left,
+                                        int64_t left_row, const PlainRows<Element>& right,
+                                        int64_t right_row) {
+    PlainSum lost;
+    return multiply_rows(memory, left, left_row, right, right_row, lost);
 }
 
 // sums += the weights in shared memory times rows from this one on.
