@@ -68,7 +68,7 @@ struct BackwardQueries {
     }
     RAGGEDDNN_DEVICE static int64_t valid_rows(const Sequence& s) { return s.valid_q; }
 
-    RAGGEDDNN_DEVICE static void run(const BackwardParams& p, Shared& shared) {
+    RAGGEDDNN_INLINE static void run(const BackwardParams& p, Shared& shared) {
         run_tiles<BackwardQueries>(p, p.schedule_q, shared);
     }
 
@@ -76,8 +76,8 @@ struct BackwardQueries {
     RAGGEDDNN_DEVICE BackwardQueries(const BackwardParams& p, Shared& shared)
         : p_(p),
           shared_(shared),
-          lane_(thread_index() % Tile::WAVE),
-          wave_row_(thread_index() / Tile::WAVE * WAVE_ROWS) {}
+          lane_(renewed_thread_index() % Tile::WAVE),
+          wave_row_(uniform(renewed_thread_index() / Tile::WAVE) * WAVE_ROWS) {}
 
     RAGGEDDNN_DEVICE void compute() {
 #pragma unroll
@@ -85,7 +85,7 @@ struct BackwardQueries {
 #pragma unroll
             for (int c = 0; c < COLUMN_TILES; ++c) gradient_[part][c] = Accumulator{};
         }
-        const int blocks = shared_.at.blocks();
+        const int blocks = uniform(shared_.at.blocks());
         if (blocks <= 0) return;
         find_terms();
         const Sequence& s = shared_.at.sequence;

@@ -38,10 +38,17 @@ struct Forward {
     using ScoreProduct = typename Arch::template RowProduct<Tile, Queries, Keys, WAVE_ROWS>;
     using OutputProduct = typename Arch::template WeightProduct<Tile, Keys, WAVE_ROWS>;
 
+    // Where the product keeps the queries in registers, values take their place.
+    static constexpr bool SHARES_Q = ScoreProduct::KEEPS_ROWS;
+    static constexpr int Q_ELEMENTS =
+        SHARES_Q && Values::SHARED_ELEMENTS > QueryStage::SHARED_ELEMENTS
+            ? Values::SHARED_ELEMENTS
+            : QueryStage::SHARED_ELEMENTS;
+
     struct alignas(Arch::SHARED_ALIGNMENT) Shared {
-        alignas(Arch::SHARED_ALIGNMENT) uint16_t q[QueryStage::SHARED_ELEMENTS];
+        alignas(Arch::SHARED_ALIGNMENT) uint16_t q[Q_ELEMENTS];
         alignas(Arch::SHARED_ALIGNMENT) uint16_t k[KeyStage::SHARED_ELEMENTS];
-        alignas(Arch::SHARED_ALIGNMENT) uint16_t v[Values::SHARED_ELEMENTS];
+        alignas(Arch::SHARED_ALIGNMENT) uint16_t v[SHARES_Q ? 1 : Values::SHARED_ELEMENTS];
         TileWork<hip::Sequence> at;
     };
 
@@ -66,7 +73,7 @@ struct Forward {
     }
     RAGGEDDNN_DEVICE static int64_t valid_rows(const Sequence& s) { return s.valid_q; }
 
-    RAGGEDDNN_DEVICE static void run(const ForwardParams& p, Shared& shared) {
+    RAGGEDDNN_INLINE static void run(const ForwardParams& p, Shared& shared) {
         run_tiles<Forward>(p, p.schedule, shared);
     }
 
@@ -74,8 +81,8 @@ struct Forward {
     RAGGEDDNN_DEVICE Forward(const ForwardParams& p, Shared& shared)
         : p_(p),
           shared_(shared),
-          lane_(thread_index() % Tile::WAVE),
-          wave_row_(thread_index() / Tile::WAVE * WAVE_ROWS),
+          lane_(renewed_thread_index() % Tile::WAVE),
+          wave_row_(uniform(renewed_thread_index() / Tile::WAVE) * WAVE_ROWS),
           factor_(p.scale == 0 ? LOG2_E : __builtin_fabsf(p.scale) * LOG2_E) {}
 
     RAGGEDDNN_DEVICE void compute() {
@@ -85,7 +92,7 @@ struct Forward {
 #pragma unroll
             for (int c = 0; c < COLUMN_TILES; ++c) output_[part][c] = Accumulator{};
         }
-        const int blocks = shared_.at.blocks();
+        const int blocks = uniform(shared_.at.blocks());
         if (blocks <= 0) return;
         const Sequence& s = shared_.at.sequence;
         const int64_t head = shared_.at.work.head;
@@ -96,7 +103,7 @@ struct Forward {
                       first_key, shared_.k);
         Values values(
             source_of(p_.v, s.v, head / (p_.heads / p_.heads_v), s.valid_k, p_.value_width),
-            first_key, shared_.v);
+            first_key, SHARES_Q ? shared_.q : shared_.v);
         queries.begin();
         keys.begin();
         arrive<Tile>(queries, keys);
@@ -116,9 +123,11 @@ struct Forward {
             const uint16_t* own_values = values.current_values();
             if (block + 2 < blocks) keys.begin();
             values.begin();
-            // The next scores, while the values are added up and, in another wave, weighed.
-            product.begin(next_keys, scores);
+            // The next scores, while the values are added up and, in another wave, weighed; after
+            // them where products are there at once, so that weights give up their registers.
+            if (!ScoreProduct::IS_IMMEDIATE) product.begin(next_keys, scores);
             OutputProduct::begin(weights, own_values, lane_, output_);
+            if (ScoreProduct::IS_IMMEDIATE) product.begin(next_keys, scores);
             product.template finish<1>(scores);
         }
         if (!shared_.at.is_plain(blocks - 1)) hide_unseen(blocks - 1, scores);
@@ -153,7 +162,7 @@ private:
     // A negative or zero scale goes into the queries, so that the softmax's factor is positive.
     RAGGEDDNN_DEVICE void fold_sign() {
         if (p_.scale > 0) return;
-        for (int i = thread_index(); i < QueryStage::SHARED_ELEMENTS; i += THREADS) {
+        for (int i = renewed_thread_index(); i < QueryStage::SHARED_ELEMENTS; i += THREADS) {
             shared_.q[i] =
                 p_.scale == 0 ? uint16_t{0} : static_cast<uint16_t>(shared_.q[i] ^ 0x8000);
         }
@@ -221,8 +230,8 @@ private:
         for (int stat = 0; stat < Tile::STATS; ++stat) {
             const int64_t row = row_of(part, stat);
             if (row >= rows_to_write(p_.stats, s.rows_q, p_.max_rows_q)) continue;
-            stats[row * p_.stats.row_stride] =
-                row < s.valid_q ? log_sum[stat] : RunningSoftmax<Tile>::NOTHING;
+            store(stats + row * p_.stats.row_stride,
+                  row < s.valid_q ? log_sum[stat] : RunningSoftmax<Tile>::NOTHING);
         }
     }
 

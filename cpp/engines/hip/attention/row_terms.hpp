@@ -51,10 +51,10 @@ class TermStage {
 public:
     RAGGEDDNN_DEVICE TermStage(const TermSource& source, int64_t first_row,
                                RowTerms<ROWS> (&memory)[2])
-        : memory_(memory), source_(source), row_(first_row) {}
+        : memory_(memory), source_(uniform(source)), row_(uniform(first_row)) {}
     RAGGEDDNN_DEVICE void restart(const TermSource& source, int64_t first_row) {
-        source_ = source;
-        row_ = first_row;
+        source_ = uniform(source);
+        row_ = uniform(first_row);
     }
     RAGGEDDNN_DEVICE void begin() {
         if (thread_index() < ROWS) {

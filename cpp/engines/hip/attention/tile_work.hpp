@@ -29,19 +29,21 @@ struct TileWork {
 // valid_rows(sequence), of its rows; BLOCK_ROWS, of the other side; IS_LAST_FIRST; and an object of
 // a tile that does compute() and write().
 template <class Pass>
-RAGGEDDNN_DEVICE void run_tiles(const typename Pass::Params& p, const Schedule& schedule,
+RAGGEDDNN_INLINE void run_tiles(const typename Pass::Params& p, const Schedule& schedule,
                                 typename Pass::Shared& shared) {
     // Numbers are taken a tile ahead: an atomic's answer takes a while.
     unsigned long long next = 0;
     if (thread_index() == 0) next = take_number(schedule.next_work);
     while (true) {
+        const auto& own = renewed(p);
         if (thread_index() == 0) {
             auto& at = shared.at;
-            at.work = work_of(schedule, Pass::heads(p), static_cast<int64_t>(next),
+            const Schedule& order = renewed(schedule);
+            at.work = work_of(order, Pass::heads(own), static_cast<int64_t>(next),
                               Pass::IS_LAST_FIRST, at.sequence);
             if (at.work.is_there) {
-                next = take_number(schedule.next_work);
-                at.mask = Pass::mask(p, at.sequence);
+                next = take_number(order.next_work);
+                at.mask = Pass::mask(own, at.sequence);
                 const int64_t row = at.work.tile * Pass::TILE_ROWS;
                 const int64_t left = Pass::valid_rows(at.sequence) - row;
                 at.range =
@@ -51,7 +53,7 @@ RAGGEDDNN_DEVICE void run_tiles(const typename Pass::Params& p, const Schedule& 
         }
         block_barrier();
         if (!shared.at.work.is_there) return;
-        Pass tile(p, shared);
+        Pass tile(own, shared);
         tile.compute();
         tile.write();
         block_barrier();
@@ -72,14 +74,15 @@ RAGGEDDNN_DEVICE void hide(typename Tile::Accumulator (&tiles)[COUNT], const Mas
             return static_cast<int>(at < 0 ? 0 : at > 16 * COUNT ? 16 * COUNT : at);
         };
         const int64_t row = first_row + Tile::row_of_stat(lane, s);
-        low[s] = within(mask.first_key(row));
-        high[s] = within(mask.end_key(row));
+        // Less the lane's part of a column, so that what is left of it is known when compiling.
+        low[s] = within(mask.first_key(row)) - Tile::column_of(lane, 0);
+        high[s] = within(mask.end_key(row)) - Tile::column_of(lane, 0);
     }
 #pragma unroll
     for (int t = 0; t < COUNT; ++t) {
 #pragma unroll
         for (int i = 0; i < Tile::VALUES; ++i) {
-            const int column = 16 * t + Tile::column_of(lane, i);
+            const int column = 16 * t + Tile::column_of(0, i);
             const int s = Tile::stat_of(i);
             if (column < low[s] || column >= high[s]) tiles[t].x[i] = value;
         }

@@ -13,7 +13,8 @@ struct Words {
     uint32_t r[WORDS];
 };
 
-// What the three share. LDS rows are padded by one chunk against bank conflicts.
+// What the three share. LDS rows are padded by one chunk against bank conflicts. Places are sums of
+// a lane's part, which takes one register, and of one that is known when compiling.
 template <class Element_>
 struct AmdTile {
     using Element = Element_;
@@ -64,8 +65,9 @@ struct CdnaTile : AmdTile<Element> {
     template <class Block>
     RAGGEDDNN_DEVICE static RowOperand load_row(const uint16_t* memory, int row, int step,
                                                 int lane) {
-        return Base::template load<16, 4>(
-            memory + Base::template place<Block>(row + (lane & 15), 4 * step + (lane >> 4)));
+        return Base::template load<16, 4>(memory +
+                                          Base::template place<Block>(lane & 15, lane >> 4) +
+                                          Base::template place<Block>(row, 4 * step));
     }
     template <class Block>
     RAGGEDDNN_DEVICE static ColumnOperand load_column(const uint16_t* memory, int row, int step,
@@ -75,9 +77,9 @@ struct CdnaTile : AmdTile<Element> {
     template <class Block>
     RAGGEDDNN_DEVICE static ValueOperand load_value(const uint16_t* memory, int key, int column,
                                                     int lane) {
-        return Base::template load<8, 2>(
-            memory + Base::template place_of_column<Block>(column + (lane & 15)) + key +
-            4 * (lane >> 4));
+        return Base::template load<8, 2>(memory + Base::template place_of_column<Block>(lane & 15) +
+                                         4 * (lane >> 4) +
+                                         Base::template place_of_column<Block>(column) + key);
     }
     RAGGEDDNN_DEVICE static void multiply_row(const RowOperand& row, const ColumnOperand& column,
                                               Accumulator& sum) {
@@ -131,8 +133,8 @@ struct Rdna3Tile : RdnaTile<Element> {
     template <class Block>
     RAGGEDDNN_DEVICE static RowOperand load_row(const uint16_t* memory, int row, int step,
                                                 int lane) {
-        return Base::template load<16, 8>(memory +
-                                          Base::template place<Block>(row + (lane & 15), 2 * step));
+        return Base::template load<16, 8>(memory + Base::template place<Block>(lane & 15, 0) +
+                                          Base::template place<Block>(row, 2 * step));
     }
     template <class Block>
     RAGGEDDNN_DEVICE static ColumnOperand load_column(const uint16_t* memory, int row, int step,
@@ -142,8 +144,9 @@ struct Rdna3Tile : RdnaTile<Element> {
     template <class Block>
     RAGGEDDNN_DEVICE static ValueOperand load_value(const uint16_t* memory, int key, int column,
                                                     int lane) {
-        return Base::template load<16, 8>(
-            memory + Base::template place_of_column<Block>(column + (lane & 15)) + key);
+        return Base::template load<16, 8>(memory +
+                                          Base::template place_of_column<Block>(lane & 15) +
+                                          Base::template place_of_column<Block>(column) + key);
     }
     RAGGEDDNN_DEVICE static void multiply_row(const RowOperand& row, const ColumnOperand& column,
                                               Accumulator& sum) {
@@ -179,8 +182,9 @@ struct Rdna4Tile : RdnaTile<Element> {
     template <class Block>
     RAGGEDDNN_DEVICE static RowOperand load_row(const uint16_t* memory, int row, int step,
                                                 int lane) {
-        return Base::template load<16, 4>(
-            memory + Base::template place<Block>(row + (lane & 15), 2 * step + (lane >> 4)));
+        return Base::template load<16, 4>(memory +
+                                          Base::template place<Block>(lane & 15, lane >> 4) +
+                                          Base::template place<Block>(row, 2 * step));
     }
     template <class Block>
     RAGGEDDNN_DEVICE static ColumnOperand load_column(const uint16_t* memory, int row, int step,
@@ -191,8 +195,8 @@ struct Rdna4Tile : RdnaTile<Element> {
     RAGGEDDNN_DEVICE static ValueOperand load_value(const uint16_t* memory, int key, int column,
                                                     int lane) {
         return Base::template load<16, 4>(
-            memory + Base::template place_of_column<Block>(column + (lane & 15)) + key +
-            8 * (lane >> 4));
+            memory + Base::template place_of_column<Block>(lane & 15) + 8 * (lane >> 4) +
+            Base::template place_of_column<Block>(column) + key);
     }
     RAGGEDDNN_DEVICE static void multiply_row(const RowOperand& row, const ColumnOperand& column,
                                               Accumulator& sum) {

@@ -12,6 +12,8 @@ template <class Tile, class Rows, class Columns, int WAVE_ROWS>
 class TiledRowProduct {
 public:
     using Accumulator = typename Tile::Accumulator;
+    static constexpr bool IS_IMMEDIATE = true;
+    static constexpr bool KEEPS_ROWS = Tile::KEEPS_ROWS;
     static constexpr int PARTS = WAVE_ROWS / 16;
     static constexpr int TILES = Columns::ROWS / 16;
     static constexpr int STEPS = Rows::WIDTH / Tile::STEP;
