@@ -53,7 +53,10 @@ def test_info_says_whether_the_gpu_engine_is_in_this_build(capsys):
     ("options", "reason"),
     [
         (["-DRAGGEDDNN_GPU_TARGETS=none"], "RAGGEDDNN_GPU_TARGETS is none"),
-        (["-DCMAKE_CUDA_COMPILER=NOTFOUND"], "no GPU compiler (nvcc) was found"),
+        (
+            ["-DCMAKE_CUDA_COMPILER=NOTFOUND"],
+            "no GPU compiler (nvcc, or clang with HIP's runtime) was found",
+        ),
         (
             ["-DCMAKE_CUDA_COMPILER=nvcc", "-DNVIDIA_SMI=/bin/false"],
             "no GPU was found, and RAGGEDDNN_GPU_TARGETS names no architecture",

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 
 #include "emulated_math.hpp"
 #include "tile/element.hpp"
@@ -71,6 +72,21 @@ struct Rdna4 {
 
 }  // namespace emulated_matrix
 
+class BoundedMemory {
+public:
+    BoundedMemory(const void* data, uint32_t bytes)
+        : data_(static_cast<const unsigned char*>(data)), bytes_(bytes) {}
+    Chunk load(uint32_t offset) const {
+        Chunk loaded{};
+        if (offset < bytes_) std::memcpy(&loaded, data_ + offset, sizeof(loaded));
+        return loaded;
+    }
+
+private:
+    const unsigned char* data_;
+    uint32_t bytes_;
+};
+
 template <class Element>
 void mfma_16x16x16(float (&c)[4], const uint32_t* a, const uint32_t* b) {
     emulated_matrix::multiply<Element, emulated_matrix::Cdna>(c, a, b);
@@ -91,6 +107,10 @@ inline constexpr int EMULATED_WAVE = 32;
 #endif
 
 inline bool any_lane(bool is_true) { return any_of_wave<EMULATED_WAVE>(is_true); }
+
+inline uint32_t high_halves(uint32_t low, uint32_t high) {
+    return low >> 16 | (high & 0xffff0000U);
+}
 
 template <class T>
 T shuffle_xor(T x, int mask) {

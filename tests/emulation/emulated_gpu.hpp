@@ -25,5 +25,18 @@ inline uint32_t lower(uint32_t* least, uint32_t to) {
     *least = to < before ? to : before;
     return before;
 }
+inline int renewed_thread_index() { return thread_index(); }
+template <class T>
+const T& renewed(const T& parameters) {
+    return parameters;
+}
+template <class T>
+void store(T* to, T value) {
+    *to = value;
+}
+template <class T>
+T uniform(T value) {
+    return value;
+}
 
 }  // namespace raggeddnn::hip

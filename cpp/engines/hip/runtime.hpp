@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 
 #if defined(__CUDACC__)
 #include <cuda_runtime.h>
@@ -11,6 +12,7 @@ namespace raggeddnn::hip::gpu {
 using Error = cudaError_t;
 using Stream = cudaStream_t;
 inline constexpr Error SUCCESS = cudaSuccess;
+inline constexpr bool IS_SHARED_DYNAMIC = true;  // the memory of a pass is asked for at its launch
 inline const char* text_of(Error error) { return cudaGetErrorString(error); }
 inline Error last_error() { return cudaGetLastError(); }
 template <class Kernel>
@@ -21,6 +23,7 @@ template <class Kernel>
 Error blocks_per_processor(int* count, Kernel kernel, int threads, size_t shared) {
     return cudaOccupancyMaxActiveBlocksPerMultiprocessor(count, kernel, threads, shared);
 }
+inline Error device_count(int* count) { return cudaGetDeviceCount(count); }
 inline Error current_device(int* device) { return cudaGetDevice(device); }
 inline Error copy_to_host(void* to, const void* from, size_t bytes, Stream stream) {
     return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream);
@@ -32,23 +35,25 @@ inline Error processor_count(int* count, int device) {
 }  // namespace raggeddnn::hip::gpu
 
 #else
-#include <hip/hip_runtime.h>
+// The interface alone: kernels need nothing of HIP's headers for device code.
+#include <hip/hip_runtime_api.h>
 
 namespace raggeddnn::hip::gpu {
 using Error = hipError_t;
 using Stream = hipStream_t;
 inline constexpr Error SUCCESS = hipSuccess;
+inline constexpr bool IS_SHARED_DYNAMIC = false;
 inline const char* text_of(Error error) { return hipGetErrorString(error); }
 inline Error last_error() { return hipGetLastError(); }
 template <class Kernel>
-Error allow_shared_memory(Kernel kernel, int bytes) {
-    return hipFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                               hipFuncAttributeMaxDynamicSharedMemorySize, bytes);
+Error allow_shared_memory(Kernel, int) {
+    return SUCCESS;
 }
 template <class Kernel>
 Error blocks_per_processor(int* count, Kernel kernel, int threads, size_t shared) {
     return hipOccupancyMaxActiveBlocksPerMultiprocessor(count, kernel, threads, shared);
 }
+inline Error device_count(int* count) { return hipGetDeviceCount(count); }
 inline Error current_device(int* device) { return hipGetDevice(device); }
 inline Error copy_to_host(void* to, const void* from, size_t bytes, Stream stream) {
     return hipMemcpyAsync(to, from, bytes, hipMemcpyDeviceToHost, stream);

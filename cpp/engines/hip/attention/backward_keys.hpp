@@ -35,7 +35,8 @@ struct BackwardKeys : KeyGradientWork {
     using TileStage = RowStage<Tile, Rows, THREADS, 1>;
     using QueryStage = BothStage<Tile, Queries, THREADS, Shape::SLOTS>;
     using Terms = TermStage<BLOCK_ROWS>;
-    using ScoreProduct = typename Arch::template RowProduct<Tile, Rows, Queries, WAVE_ROWS>;
+    using ScoreProduct =
+        typename Arch::template RowProduct<Tile, Rows, Queries, WAVE_ROWS, Tile::BACKWARD_STEPS>;
     using GradientProduct = typename Arch::template WeightProduct<Tile, Queries, WAVE_ROWS>;
     static constexpr bool HAS_KEYS = Shape::HAS_KEYS;
     static constexpr bool HAS_VALUES = Shape::HAS_VALUES;
@@ -57,7 +58,7 @@ struct BackwardKeys : KeyGradientWork {
         TileWork<BackwardSequence> at;
     };
 
-    RAGGEDDNN_DEVICE static void run(const BackwardParams& p, Shared& shared) {
+    RAGGEDDNN_INLINE static void run(const BackwardParams& p, Shared& shared) {
         run_tiles<BackwardKeys>(p, p.schedule_k, HAS_VALUES ? 0 : 1, shared);
     }
 
@@ -65,8 +66,8 @@ struct BackwardKeys : KeyGradientWork {
     RAGGEDDNN_DEVICE BackwardKeys(const BackwardParams& p, Shared& shared)
         : p_(p),
           shared_(shared),
-          lane_(thread_index() % Tile::WAVE),
-          wave_row_(thread_index() / Tile::WAVE * WAVE_ROWS) {}
+          lane_(renewed_thread_index() % Tile::WAVE),
+          wave_row_(uniform(renewed_thread_index() / Tile::WAVE) * WAVE_ROWS) {}
 
     template <class Source>
     RAGGEDDNN_DEVICE void compute(Source& source) {
@@ -78,7 +79,7 @@ struct BackwardKeys : KeyGradientWork {
                 if constexpr (HAS_VALUES) d_v_[part][c] = Accumulator{};
             }
         }
-        const int blocks = shared_.at.blocks();
+        const int blocks = uniform(shared_.at.blocks());
         if (blocks <= 0) {
             source.find_place();
             return;
@@ -190,13 +191,14 @@ private:
         const bool is_plain = shared_.at.is_plain(block);
         const int64_t first_query = (shared_.at.range.begin + block) * BLOCK_ROWS;
         const int64_t row = shared_.at.work.tile * TILE_ROWS + wave_row_;
+        const float* const log_sums = terms.log_sum + Tile::column_of(lane_, 0);
 #pragma unroll
         for (int part = 0; part < PARTS; ++part) {
 #pragma unroll
             for (int t = 0; t < QUERY_TILES; ++t) {
 #pragma unroll
                 for (int i = 0; i < Tile::VALUES; ++i) {
-                    const float log_sum = terms.log_sum[16 * t + Tile::column_of(lane_, i)];
+                    const float log_sum = log_sums[16 * t + Tile::column_of(0, i)];
                     float& x = scores[part][t].x[i];
                     x = exp2_fast(x * factor - log_sum);
                 }
@@ -217,6 +219,7 @@ private:
         const RowTerms<BLOCK_ROWS>& terms, const Accumulator (&weights)[PARTS][QUERY_TILES],
         const Accumulator (&d_weights)[PARTS][QUERY_TILES],
         typename Tile::WeightOperand (&made)[PARTS][QUERY_TILES]) const {
+        const float* const deltas = terms.delta + Tile::column_of(lane_, 0);
 #pragma unroll
         for (int part = 0; part < PARTS; ++part) {
 #pragma unroll
@@ -224,7 +227,7 @@ private:
                 Accumulator d_scores;
 #pragma unroll
                 for (int i = 0; i < Tile::VALUES; ++i) {
-                    const float delta = terms.delta[16 * t + Tile::column_of(lane_, i)];
+                    const float delta = deltas[16 * t + Tile::column_of(0, i)];
                     d_scores.x[i] = weights[part][t].x[i] * (d_weights[part][t].x[i] - delta);
                 }
                 made[part][t] = Tile::weights(d_scores, lane_);

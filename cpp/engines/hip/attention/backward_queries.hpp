@@ -34,7 +34,8 @@ struct BackwardQueries : QueryGradientWork {
     using TileStage = RowStage<Tile, Rows, THREADS, 1>;
     using KeyStage = BothStage<Tile, Keys, THREADS, Shape::SLOTS>;
     using Values = RowStage<Tile, Keys, THREADS, Shape::SLOTS>;
-    using ScoreProduct = typename Arch::template RowProduct<Tile, Rows, Keys, WAVE_ROWS>;
+    using ScoreProduct =
+        typename Arch::template RowProduct<Tile, Rows, Keys, WAVE_ROWS, Tile::BACKWARD_STEPS>;
     using GradientProduct = typename Arch::template WeightProduct<Tile, Keys, WAVE_ROWS>;
 
     // Where the tile's rows are kept in registers their memory is used again.
@@ -53,7 +54,7 @@ struct BackwardQueries : QueryGradientWork {
         TileWork<BackwardSequence> at;
     };
 
-    RAGGEDDNN_DEVICE static void run(const BackwardParams& p, Shared& shared) {
+    RAGGEDDNN_INLINE static void run(const BackwardParams& p, Shared& shared) {
         run_tiles<BackwardQueries>(p, p.schedule_q, 0, shared);
     }
 
@@ -61,8 +62,8 @@ struct BackwardQueries : QueryGradientWork {
     RAGGEDDNN_DEVICE BackwardQueries(const BackwardParams& p, Shared& shared)
         : p_(p),
           shared_(shared),
-          lane_(thread_index() % Tile::WAVE),
-          wave_row_(thread_index() / Tile::WAVE * WAVE_ROWS) {}
+          lane_(renewed_thread_index() % Tile::WAVE),
+          wave_row_(uniform(renewed_thread_index() / Tile::WAVE) * WAVE_ROWS) {}
 
     template <class Source>
     RAGGEDDNN_DEVICE void compute(Source& source) {
@@ -71,7 +72,7 @@ struct BackwardQueries : QueryGradientWork {
 #pragma unroll
             for (int c = 0; c < COLUMN_TILES; ++c) gradient_[part][c] = Accumulator{};
         }
-        const int blocks = shared_.at.blocks();
+        const int blocks = uniform(shared_.at.blocks());
         if (blocks <= 0) {
             source.find_place();
             clear_delta();
@@ -166,7 +167,7 @@ private:
             source_of(p_.d_o, s.d_o, work.head, s.valid_q, p_.value_width).from(row);
         float* delta = delta_of_head(p_, work.batch, work.head) + row;
         const TermSource terms = terms_of(p_, s, work.batch, work.head);
-#pragma unroll 4
+#pragma unroll 2
         for (int r = wave_row_ + lane_ / LANES; r < wave_row_ + WAVE_ROWS; r += AT_ONCE) {
             float sum = 0;
 #pragma unroll

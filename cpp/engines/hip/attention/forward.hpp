@@ -40,16 +40,23 @@ struct Forward : ForwardWork {
 
     static constexpr int LEAST_REGISTERS = 168;  // of a thread, where blocks share a processor
 
+    // Where the product keeps the queries in registers, values take their place.
+    static constexpr bool SHARES_Q = ScoreProduct::KEEPS_ROWS;
+    static constexpr int Q_ELEMENTS =
+        SHARES_Q && Values::SHARED_ELEMENTS > QueryStage::SHARED_ELEMENTS
+            ? Values::SHARED_ELEMENTS
+            : QueryStage::SHARED_ELEMENTS;
+
     struct alignas(Arch::SHARED_ALIGNMENT) Shared {
-        alignas(Arch::SHARED_ALIGNMENT) uint16_t q[QueryStage::SHARED_ELEMENTS];
+        alignas(Arch::SHARED_ALIGNMENT) uint16_t q[Q_ELEMENTS];
         alignas(Arch::SHARED_ALIGNMENT) uint16_t k[KeyStage::SHARED_ELEMENTS];
-        alignas(Arch::SHARED_ALIGNMENT) uint16_t v[Values::SHARED_ELEMENTS];
+        alignas(Arch::SHARED_ALIGNMENT) uint16_t v[SHARES_Q ? 1 : Values::SHARED_ELEMENTS];
         TileWork<Sequence> at;
     };
 
     static constexpr int BLOCK_ROWS = BLOCK_KEYS;
 
-    RAGGEDDNN_DEVICE static void run(const ForwardParams& p, Shared& shared) {
+    RAGGEDDNN_INLINE static void run(const ForwardParams& p, Shared& shared) {
         run_tiles<Forward>(p, p.schedule, 0, shared);
     }
 
@@ -57,8 +64,8 @@ struct Forward : ForwardWork {
     RAGGEDDNN_DEVICE Forward(const ForwardParams& p, Shared& shared)
         : p_(p),
           shared_(shared),
-          lane_(thread_index() % Tile::WAVE),
-          wave_row_(thread_index() / Tile::WAVE * WAVE_ROWS),
+          lane_(renewed_thread_index() % Tile::WAVE),
+          wave_row_(uniform(renewed_thread_index() / Tile::WAVE) * WAVE_ROWS),
           has_rows_(shared.at.work.tile * TILE_ROWS + wave_row_ < shared.at.sequence.valid_q) {}
 
     template <class Source>
@@ -69,7 +76,7 @@ struct Forward : ForwardWork {
 #pragma unroll
             for (int c = 0; c < COLUMN_TILES; ++c) output_[part][c] = Accumulator{};
         }
-        const int blocks = shared_.at.blocks();
+        const int blocks = uniform(shared_.at.blocks());
         if (blocks <= 0) {
             source.find_place();
             return;
@@ -83,15 +90,18 @@ struct Forward : ForwardWork {
                       first_key, shared_.k);
         Values values(
             source_of(p_.v, s.v, head / (p_.heads / p_.heads_v), s.valid_k, p_.value_width),
-            first_key, shared_.v);
+            first_key, SHARES_Q ? shared_.q : shared_.v);
         queries.begin();
         keys.begin();
-        values.begin();
-        arrive<Tile, 1>(queries, keys);
+        // Where blocks in flight take registers, not all at once.
+        constexpr bool IS_EARLY = !Values::WRITES_AT_FINISH;
+        if constexpr (IS_EARLY) values.begin();
+        arrive<Tile, IS_EARLY ? 1 : 0>(queries, keys);
         fold_sign();
         source.find_place();
         const ScoreProduct product(shared_.q, wave_row_, lane_);
         if (SLOTS > 1 && blocks > 1) keys.begin();
+        if constexpr (!IS_EARLY) values.begin();
         Accumulator scores[PARTS][KEY_TILES];
         product.begin(keys.current(), scores);
         product.template finish<0>(scores);
@@ -110,9 +120,11 @@ struct Forward : ForwardWork {
                 if (block + 2 < blocks) keys.begin();
                 values.begin();
             }
-            // The next scores, while the values are added up and, in another wave, weighed.
-            product.begin(next_keys, scores);
+            // The next scores, while the values are added up and, in another wave, weighed; after
+            // them where products are there at once, so that weights give up their registers.
+            if (!ScoreProduct::IS_IMMEDIATE) product.begin(next_keys, scores);
             OutputProduct::begin(weights, own_values, lane_, output_);
+            if (ScoreProduct::IS_IMMEDIATE) product.begin(next_keys, scores);
             product.template finish<1>(scores);
             if constexpr (SLOTS == 1) {
                 OutputProduct::template finish<0>(output_);
@@ -153,7 +165,7 @@ private:
     // A negative or zero scale goes into the queries, so that the softmax's factor is positive.
     RAGGEDDNN_DEVICE void fold_sign() {
         if (p_.scale > 0) return;
-        for (int i = thread_index(); i < QueryStage::SHARED_ELEMENTS; i += THREADS) {
+        for (int i = renewed_thread_index(); i < QueryStage::SHARED_ELEMENTS; i += THREADS) {
             shared_.q[i] =
                 p_.scale == 0 ? uint16_t{0} : static_cast<uint16_t>(shared_.q[i] ^ 0x8000);
         }
@@ -162,7 +174,7 @@ private:
     }
 
     RAGGEDDNN_DEVICE void hide_unseen(int block, Accumulator (&scores)[PARTS][KEY_TILES]) const {
-        if (!has_rows_) return;
+        if (is_idle()) return;
         const int64_t first_key = (shared_.at.range.begin + block) * BLOCK_KEYS;
         const int64_t row = shared_.at.work.tile * TILE_ROWS + wave_row_;
 #pragma unroll
@@ -181,7 +193,7 @@ private:
         for (int part = 0; part < PARTS; ++part) {
 #pragma unroll
             for (int s = 0; s < Tile::STATS; ++s) keep[part][s] = 1;
-            if (!has_rows_) continue;
+            if (is_idle()) continue;
             softmax_[part].template weigh<KEY_TILES>(scores[part], factor(), keep[part]);
         }
         ScoreProduct::settle(scores);  // before the wait, so that the output's product hides it
@@ -226,10 +238,13 @@ private:
         for (int stat = 0; stat < Tile::STATS; ++stat) {
             const int64_t row = row_of(part, stat);
             if (row >= rows_to_write(p_.stats, s.rows_q, p_.max_rows_q)) continue;
-            stats[row * p_.stats.row_stride] =
-                row < s.valid_q ? log_sum[stat] : RunningSoftmax<Tile>::NOTHING;
+            store(stats + row * p_.stats.row_stride,
+                  row < s.valid_q ? log_sum[stat] : RunningSoftmax<Tile>::NOTHING);
         }
     }
+
+    // Nothing of what the wave would weigh is written. Not looked at where registers are full.
+    RAGGEDDNN_DEVICE bool is_idle() const { return !Tile::KEEPS_ROWS && !has_rows_; }
 
     RAGGEDDNN_DEVICE float factor() const {
         return p_.scale == 0 ? LOG2_E : __builtin_fabsf(p_.scale) * LOG2_E;

@@ -31,7 +31,7 @@ struct PlainBackwardBias {
         return d.batches * d.heads * tiles_along(d.rows) * tiles_along(d.keys);
     }
 
-    RAGGEDDNN_DEVICE static void run(const BackwardParams& p, Shared& shared) {
+    RAGGEDDNN_INLINE static void run(const BackwardParams& p, Shared& shared) {
         if (thread_index() == 0) shared.dropout = read_dropout(p.dropout);
         while (true) {
             if (thread_index() == 0) {

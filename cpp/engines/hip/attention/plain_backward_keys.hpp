@@ -30,7 +30,7 @@ struct PlainBackwardKeys : KeyGradientWork {
         return int64_t{p.heads_k} + p.heads_v;
     }
 
-    RAGGEDDNN_DEVICE static void run(const BackwardParams& p, Shared& shared) {
+    RAGGEDDNN_INLINE static void run(const BackwardParams& p, Shared& shared) {
         if (thread_index() == 0) shared.dropout = read_dropout(p.dropout);
         run_tiles<PlainBackwardKeys>(p, p.schedule_k, 0, shared);
     }

@@ -25,7 +25,7 @@ struct PlainBackwardQueries : QueryGradientWork {
         TileWork<Sequence> at;
     };
 
-    RAGGEDDNN_DEVICE static void run(const BackwardParams& p, Shared& shared) {
+    RAGGEDDNN_INLINE static void run(const BackwardParams& p, Shared& shared) {
         if (thread_index() == 0) shared.dropout = read_dropout(p.dropout);
         run_tiles<PlainBackwardQueries>(p, p.schedule_q, 0, shared);
     }

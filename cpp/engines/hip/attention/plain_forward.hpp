@@ -30,7 +30,7 @@ struct PlainForward : ForwardWork {
         TileWork<Sequence> at;
     };
 
-    RAGGEDDNN_DEVICE static void run(const ForwardParams& p, Shared& shared) {
+    RAGGEDDNN_INLINE static void run(const ForwardParams& p, Shared& shared) {
         if (thread_index() == 0) shared.dropout = read_dropout(p.dropout);
         run_tiles<PlainForward>(p, p.schedule, 0, shared);
     }

@@ -60,16 +60,17 @@ public:
         const int64_t number = at_.ahead.number;
         at_.work.is_there = number < at_.count;
         if (!at_.work.is_there) return;
-        taken_ = static_cast<int64_t>(take_number(schedule_.next_work + counter_));
+        const auto& p = renewed(p_);
+        taken_ = static_cast<int64_t>(take_number(renewed(schedule_).next_work + counter_));
         fetched();
         const Place& place = at_.ahead.place;
-        const int64_t within = number - place.first_tile * Pass::heads(p_);
+        const int64_t within = number - place.first_tile * Pass::heads(p);
         at_.work.batch = place.batch;
         at_.work.head = within / place.tiles;
         at_.work.tile = within % place.tiles;
         if (Pass::IS_LAST_FIRST) at_.work.tile = place.tiles - 1 - at_.work.tile;
         at_.sequence = at_.ahead.sequence;
-        at_.mask = Pass::mask(p_, at_.sequence);
+        at_.mask = Pass::mask(p, at_.sequence);
         const int64_t row = at_.work.tile * Pass::TILE_ROWS;
         const int64_t left = Pass::valid_rows(at_.sequence) - row;
         at_.range = block_range(at_.mask, row, left < Pass::TILE_ROWS ? left : Pass::TILE_ROWS,
@@ -105,14 +106,14 @@ private:
 // a tile that does compute(source), which calls source.find_place() once, and write(). `counter`:
 // of the schedule's, no other pass's.
 template <class Pass>
-RAGGEDDNN_DEVICE void run_tiles(const typename Pass::Params& p, const Schedule& schedule,
+RAGGEDDNN_INLINE void run_tiles(const typename Pass::Params& p, const Schedule& schedule,
                                 int counter, typename Pass::Shared& shared) {
     WorkSource<Pass> source(p, schedule, counter, shared);
     while (true) {
         source.take();
         block_barrier();
         if (!shared.at.work.is_there) return;
-        Pass tile(p, shared);
+        Pass tile(renewed(p), shared);
         tile.compute(source);
         source.find_record();
         tile.write();
@@ -134,14 +135,15 @@ RAGGEDDNN_DEVICE void hide(typename Tile::Accumulator (&tiles)[COUNT], const Mas
             return static_cast<int>(at < 0 ? 0 : at > 16 * COUNT ? 16 * COUNT : at);
         };
         const int64_t row = first_row + Tile::row_of_stat(lane, s);
-        low[s] = within(mask.first_key(row));
-        high[s] = within(mask.end_key(row));
+        // Less the lane's part of a column, so that what is left of it is known when compiling.
+        low[s] = within(mask.first_key(row)) - Tile::column_of(lane, 0);
+        high[s] = within(mask.end_key(row)) - Tile::column_of(lane, 0);
     }
 #pragma unroll
     for (int t = 0; t < COUNT; ++t) {
 #pragma unroll
         for (int i = 0; i < Tile::VALUES; ++i) {
-            const int column = 16 * t + Tile::column_of(lane, i);
+            const int column = 16 * t + Tile::column_of(0, i);
             const int s = Tile::stat_of(i);
             if (column < low[s] || column >= high[s]) tiles[t].x[i] = value;
         }

@@ -1,9 +1,26 @@
 // Asks the runtime about the device.
+#include "../amd_targets.hpp"
 #include "../kernels.hpp"
 #include "../runtime.hpp"
 #include "../tile/arch.hpp"
 
 namespace raggeddnn::hip {
+
+namespace {
+
+// Whether the runtime has a device; else why not.
+bool has_device(const char* kind, std::string& why) {
+    int count = 0;
+    const gpu::Error error = gpu::device_count(&count);
+    if (error == gpu::SUCCESS && count > 0) return true;
+    why = std::string("no ") + kind + " device";
+    if (error != gpu::SUCCESS) why += std::string(": ") + gpu::text_of(error);
+    return false;
+}
+
+}  // namespace
+
+#if defined(__CUDACC__)
 
 namespace {
 
@@ -26,15 +43,7 @@ Capability current_capability() {
 }  // namespace
 
 bool is_device_usable(std::string& why) {
-    int count = 0;
-    if (const auto error = cudaGetDeviceCount(&count); error != cudaSuccess) {
-        why = std::string("no CUDA device: ") + gpu::text_of(error);
-        return false;
-    }
-    if (count == 0) {
-        why = "no CUDA device";
-        return false;
-    }
+    if (!has_device("CUDA", why)) return false;
     cudaFuncAttributes attributes;
     if (const auto error = cudaFuncGetAttributes(&attributes, probe_kernel)) {
         gpu::last_error();  // clears it
@@ -59,6 +68,47 @@ std::string device_architecture() {
     return "sm_" + std::to_string(10 * found.major + found.minor);
 }
 
+const char* device_kind() { return "cuda"; }
+
+#else
+
+namespace {
+
+std::string current_target() {
+    int device = 0;
+    hipDeviceProp_t properties{};
+    if (hipGetDevice(&device) != hipSuccess) return "";
+    if (hipGetDeviceProperties(&properties, device) != hipSuccess) return "";
+    return std::string(amd_target_of(properties.gcnArchName));
+}
+
+}  // namespace
+
+bool is_device_usable(std::string& why) {
+    if (!has_device("ROCm", why)) return false;
+    why = why_amd_target_is_refused(current_target(), RAGGEDDNN_GPU_TARGETS);
+    return why.empty();
+}
+
+const char* device_arch() {
+    switch (amd_family_of(current_target())) {
+        case AmdFamily::CDNA: return Cdna::NAME;
+        case AmdFamily::RDNA3: return Rdna3::NAME;
+        case AmdFamily::RDNA4: return Rdna4::NAME;
+        case AmdFamily::NONE: break;
+    }
+    return "";
+}
+
+std::string device_architecture() {
+    const std::string found = current_target();
+    return found.empty() ? "no device" : found;
+}
+
+const char* device_kind() { return "hip"; }
+
+#endif
+
 const char* read_back(void* to, const void* from, size_t bytes, void* stream) {
     const auto on = static_cast<gpu::Stream>(stream);
     auto error = gpu::copy_to_host(to, from, bytes, on);
@@ -66,7 +116,6 @@ const char* read_back(void* to, const void* from, size_t bytes, void* stream) {
     return error == gpu::SUCCESS ? nullptr : gpu::text_of(error);
 }
 
-const char* device_kind() { return "cuda"; }
 const char* engine_name() { return "RAGGEDDNN_HIP_ENGINE"; }
 int engine_priority() { return 100; }
 

@@ -16,8 +16,13 @@ __global__ void __launch_bounds__(Pass::THREADS,
                                                              sizeof(typename Pass::Shared)))
     run_pass(const RAGGEDDNN_GRID_CONSTANT typename Pass::Params params) {
     if constexpr (Pass::Arch::IS_COMPILED) {
+#if defined(__CUDACC__)  // where more than 48 KB has to be asked for at the launch
         extern __shared__ __align__(1024) unsigned char raggeddnn_pass_shared[];
         Pass::run(params, *reinterpret_cast<typename Pass::Shared*>(raggeddnn_pass_shared));
+#else  // where the compiler plans with what it knows of
+        __shared__ typename Pass::Shared shared;
+        Pass::run(kernel_parameters<typename Pass::Params>(), shared);
+#endif
     }
 }
 
@@ -25,8 +30,10 @@ template <class Pass>
 __global__ void __launch_bounds__(SCHEDULE_THREADS)
     run_schedule(const RAGGEDDNN_GRID_CONSTANT typename Pass::Params params,
                  const RAGGEDDNN_GRID_CONSTANT Schedule schedule) {
-    __shared__ ScheduleShared shared;
-    make_schedule<Pass>(params, schedule, shared);
+    if constexpr (Pass::Arch::IS_COMPILED) {
+        __shared__ ScheduleShared shared;
+        make_schedule<Pass>(params, schedule, shared);
+    }
 }
 
 // Of two passes over the same lengths, by a block each.
@@ -35,11 +42,13 @@ __global__ void __launch_bounds__(SCHEDULE_THREADS)
     run_schedules(const RAGGEDDNN_GRID_CONSTANT typename First::Params params,
                   const RAGGEDDNN_GRID_CONSTANT Schedule first,
                   const RAGGEDDNN_GRID_CONSTANT Schedule second) {
-    __shared__ ScheduleShared shared;
-    if (block_index() == 0) {
-        make_schedule<First>(params, first, shared);
-    } else {
-        make_schedule<Second>(params, second, shared);
+    if constexpr (First::Arch::IS_COMPILED) {
+        __shared__ ScheduleShared shared;
+        if (block_index() == 0) {
+            make_schedule<First>(params, first, shared);
+        } else {
+            make_schedule<Second>(params, second, shared);
+        }
     }
 }
 
@@ -58,7 +67,7 @@ template <class Pass>
 const char* launch_pass(const typename Pass::Params& params, int64_t work, gpu::Stream stream) {
     if (work == 0) return nullptr;
     const auto kernel = run_pass<Pass>;
-    constexpr int SHARED = sizeof(typename Pass::Shared);
+    constexpr int SHARED = gpu::IS_SHARED_DYNAMIC ? sizeof(typename Pass::Shared) : 0;
     static gpu::ResidentBlocks resident;
     int most = 0;
     if (const auto error = resident.find(&most, kernel, Pass::THREADS, SHARED)) {

@@ -44,8 +44,10 @@ RAGGEDDNN_FORWARD_SLOTS(Hopper, 192, 128, 16, 64, 1,
 RAGGEDDNN_FORWARD_SLOTS(Hopper, 256, 128, 16, 64, 1,
                         "two groups of four warps: registers hold no more rows")
 #else
-RAGGEDDNN_FORWARD_SHAPE(Cdna, 64, 64, 16, 64, "queries stay in registers; two waves a SIMD")
-RAGGEDDNN_FORWARD_SHAPE(Cdna, 128, 64, 16, 64, "queries stay in registers")
+RAGGEDDNN_FORWARD_SHAPE(Cdna, 64, 128, 32, 64,
+                        "32 rows a wave: each key read from LDS serves two products")
+RAGGEDDNN_FORWARD_SHAPE(Cdna, 128, 128, 32, 64,
+                        "32 rows a wave, for the same reason; values take the queries' LDS")
 RAGGEDDNN_FORWARD_SHAPE(Cdna, 192, 64, 16, 32, "keys and values of a block fit in LDS")
 RAGGEDDNN_FORWARD_SHAPE(Cdna, 256, 64, 16, 32, "keys and values of a block fit in LDS")
 RAGGEDDNN_FORWARD_SHAPE(Rdna3, 64, 128, 16, 32, "8 waves share what a block of keys costs")

@@ -13,9 +13,11 @@ struct Words {
     uint32_t r[WORDS];
 };
 
-// What the three share. LDS rows are padded by one chunk against bank conflicts.
+// What the three share. LDS rows are padded by one chunk against bank conflicts. Places are sums of
+// a lane's part, which takes one register, and of one that is known when compiling.
 template <class Element_>
 struct AmdTile {
+    static constexpr int BACKWARD_STEPS = 16;  // of a product at once, beside the sums
     using Element = Element_;
     static constexpr int STATS = 1;
 
@@ -64,8 +66,9 @@ struct CdnaTile : AmdTile<Element> {
     template <class Block>
     RAGGEDDNN_DEVICE static RowOperand load_row(const uint16_t* memory, int row, int step,
                                                 int lane) {
-        return Base::template load<16, 4>(
-            memory + Base::template place<Block>(row + (lane & 15), 4 * step + (lane >> 4)));
+        return Base::template load<16, 4>(memory +
+                                          Base::template place<Block>(lane & 15, lane >> 4) +
+                                          Base::template place<Block>(row, 4 * step));
     }
     template <class Block>
     RAGGEDDNN_DEVICE static ColumnOperand load_column(const uint16_t* memory, int row, int step,
@@ -75,9 +78,9 @@ struct CdnaTile : AmdTile<Element> {
     template <class Block>
     RAGGEDDNN_DEVICE static ValueOperand load_value(const uint16_t* memory, int key, int column,
                                                     int lane) {
-        return Base::template load<8, 2>(
-            memory + Base::template place_of_column<Block>(column + (lane & 15)) + key +
-            4 * (lane >> 4));
+        return Base::template load<8, 2>(memory + Base::template place_of_column<Block>(lane & 15) +
+                                         4 * (lane >> 4) +
+                                         Base::template place_of_column<Block>(column) + key);
     }
     RAGGEDDNN_DEVICE static void multiply_row(const RowOperand& row, const ColumnOperand& column,
                                               Accumulator& sum) {
@@ -120,6 +123,7 @@ template <class Element>
 struct Rdna3Tile : RdnaTile<Element> {
     using Base = RdnaTile<Element>;
     static constexpr int ADJACENT = 1;
+    static constexpr int BACKWARD_STEPS = 2;
     using typename Base::Accumulator;
     using RowOperand = Words<8>;
     using ColumnOperand = Words<8>;
@@ -131,8 +135,8 @@ struct Rdna3Tile : RdnaTile<Element> {
     template <class Block>
     RAGGEDDNN_DEVICE static RowOperand load_row(const uint16_t* memory, int row, int step,
                                                 int lane) {
-        return Base::template load<16, 8>(memory +
-                                          Base::template place<Block>(row + (lane & 15), 2 * step));
+        return Base::template load<16, 8>(memory + Base::template place<Block>(lane & 15, 0) +
+                                          Base::template place<Block>(row, 2 * step));
     }
     template <class Block>
     RAGGEDDNN_DEVICE static ColumnOperand load_column(const uint16_t* memory, int row, int step,
@@ -142,8 +146,9 @@ struct Rdna3Tile : RdnaTile<Element> {
     template <class Block>
     RAGGEDDNN_DEVICE static ValueOperand load_value(const uint16_t* memory, int key, int column,
                                                     int lane) {
-        return Base::template load<16, 8>(
-            memory + Base::template place_of_column<Block>(column + (lane & 15)) + key);
+        return Base::template load<16, 8>(memory +
+                                          Base::template place_of_column<Block>(lane & 15) +
+                                          Base::template place_of_column<Block>(column) + key);
     }
     RAGGEDDNN_DEVICE static void multiply_row(const RowOperand& row, const ColumnOperand& column,
                                               Accumulator& sum) {
@@ -179,8 +184,9 @@ struct Rdna4Tile : RdnaTile<Element> {
     template <class Block>
     RAGGEDDNN_DEVICE static RowOperand load_row(const uint16_t* memory, int row, int step,
                                                 int lane) {
-        return Base::template load<16, 4>(
-            memory + Base::template place<Block>(row + (lane & 15), 2 * step + (lane >> 4)));
+        return Base::template load<16, 4>(memory +
+                                          Base::template place<Block>(lane & 15, lane >> 4) +
+                                          Base::template place<Block>(row, 2 * step));
     }
     template <class Block>
     RAGGEDDNN_DEVICE static ColumnOperand load_column(const uint16_t* memory, int row, int step,
@@ -191,8 +197,8 @@ struct Rdna4Tile : RdnaTile<Element> {
     RAGGEDDNN_DEVICE static ValueOperand load_value(const uint16_t* memory, int key, int column,
                                                     int lane) {
         return Base::template load<16, 4>(
-            memory + Base::template place_of_column<Block>(column + (lane & 15)) + key +
-            8 * (lane >> 4));
+            memory + Base::template place_of_column<Block>(lane & 15) + 8 * (lane >> 4) +
+            Base::template place_of_column<Block>(column) + key);
     }
     RAGGEDDNN_DEVICE static void multiply_row(const RowOperand& row, const ColumnOperand& column,
                                               Accumulator& sum) {

@@ -24,7 +24,35 @@ typedef _Float16 Half8 __attribute__((ext_vector_type(8)));
 typedef _Float16 Half16 __attribute__((ext_vector_type(16)));
 typedef __bf16 Bf8 __attribute__((ext_vector_type(8)));
 typedef __bf16 Bf16x16 __attribute__((ext_vector_type(16)));
+typedef int Int4 __attribute__((ext_vector_type(4)));
+
+// The compiler's intrinsic by its name, since its builtin is younger than ROCm 6.
+__device__ Int4 raw_buffer_load(Int4 resource, int offset, int scalar_offset,
+                                int cache) __asm("llvm.amdgcn.raw.buffer.load.v4i32");
 }  // namespace isa
+
+// Memory from which loads beyond its end get zeros: a buffer resource, the same in the whole wave.
+class BoundedMemory {
+public:
+    __device__ BoundedMemory(const void* data, uint32_t bytes) {
+        const auto address = reinterpret_cast<uint64_t>(data);
+#if defined(__GFX9__)
+        constexpr int FORMAT = 0x00020000;  // 32 bits
+#else
+        constexpr int FORMAT = 0x31004000;  // 32 bits; bounds of raw buffers
+#endif
+        resource_ = {static_cast<int>(address), static_cast<int>(address >> 32 & 0xffff),
+                     static_cast<int>(bytes), FORMAT};
+    }
+    // Of 16 bytes, all of them within the memory or none.
+    __device__ Chunk load(uint32_t offset) const {
+        const isa::Int4 loaded = isa::raw_buffer_load(resource_, static_cast<int>(offset), 0, 0);
+        return __builtin_bit_cast(Chunk, loaded);
+    }
+
+private:
+    isa::Int4 resource_;
+};
 
 // c += a b, 16 x 16 x 16. a: row lane % 16, columns 4 * (lane / 16) and the three after it; b
 // likewise by columns; c: rows 4 * (lane / 16) + i, column lane % 16.
@@ -106,6 +134,11 @@ __device__ inline float exp2_fast(float x) { return __builtin_amdgcn_exp2f(x); }
 __device__ inline float log2_fast(float x) { return __builtin_amdgcn_logf(x); }
 __device__ inline float larger(float a, float b) { return __builtin_fmaxf(a, b); }
 
+// The upper halves of two words, one instruction.
+__device__ inline uint32_t high_halves(uint32_t low, uint32_t high) {
+    return __builtin_amdgcn_perm(high, low, 0x07060302U);
+}
+
 __device__ inline int wave_lane() {
     return static_cast<int>(__builtin_amdgcn_mbcnt_hi(~0U, __builtin_amdgcn_mbcnt_lo(~0U, 0U)));
 }
@@ -136,8 +169,13 @@ namespace raggeddnn::hip {
 template <class Element>
 RAGGEDDNN_DEVICE inline uint32_t pack(float low, float high) {
     if constexpr (__is_same(Element, Bfloat16)) {
-        return ((bits_of_float(low) + 0x8000U) >> 16) |
-               ((bits_of_float(high) + 0x8000U) & 0xffff0000U);
+#if defined(__gfx950__)  // which has an instruction for it
+        typedef float Float2 __attribute__((ext_vector_type(2)));
+        typedef __bf16 Bf2 __attribute__((ext_vector_type(2)));
+        return __builtin_bit_cast(uint32_t, __builtin_convertvector(Float2{low, high}, Bf2));
+#else
+        return high_halves(bits_of_float(low) + 0x8000U, bits_of_float(high) + 0x8000U);
+#endif
     } else {
         return Element::from_float(low) | static_cast<uint32_t>(Element::from_float(high)) << 16;
     }

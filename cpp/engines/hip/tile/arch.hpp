@@ -47,7 +47,7 @@ struct Hopper {
     }
     template <class Element>
     using Tile = HopperTile<Element>;
-    template <class Tile, class Rows, class Columns, int WAVE_ROWS>
+    template <class Tile, class Rows, class Columns, int WAVE_ROWS, int = 16>
     using RowProduct = HopperRowProduct<Tile, Rows, Columns, WAVE_ROWS>;
     template <class Tile, class Values, int WAVE_ROWS>
     using WeightProduct = HopperWeightProduct<Tile, Values, WAVE_ROWS>;

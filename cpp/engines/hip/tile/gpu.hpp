@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "../attention/device.hpp"
+
 #if defined(RAGGEDDNN_EMULATED_WAVE)
 #include "emulated_gpu.hpp"
 #elif defined(__CUDACC__)
@@ -24,17 +26,23 @@ __device__ inline int64_t add_shared(int64_t* counter, int64_t by) {
                                           static_cast<unsigned long long>(by)));
 }
 __device__ inline uint32_t lower(uint32_t* least, uint32_t to) { return atomicMin(least, to); }
+template <class T>
+__device__ void store(T* to, T value) {
+    *to = value;
+}
+template <class T>
+__device__ T uniform(T value) {
+    return value;
+}
+__device__ inline int renewed_thread_index() { return thread_index(); }
+template <class T>
+__device__ const T& renewed(const T& parameters) {
+    return parameters;
+}
 }  // namespace raggeddnn::hip
 
 #else
 
-// Without HIP's headers, whose device libraries not every compiler has for every target.
-#if !defined(__HIP_INCLUDE_HIP_HIP_RUNTIME_H) && !defined(HIP_INCLUDE_HIP_HIP_RUNTIME_H)
-#define __host__ __attribute__((host))
-#define __device__ __attribute__((device))
-#define __global__ __attribute__((global))
-#define __shared__ __attribute__((shared))
-#endif
 #define RAGGEDDNN_KERNEL __global__
 #define RAGGEDDNN_SHARED __shared__
 #define RAGGEDDNN_GRID_CONSTANT
@@ -58,6 +66,50 @@ __device__ inline int64_t add_shared(int64_t* counter, int64_t by) {
 }
 __device__ inline uint32_t lower(uint32_t* least, uint32_t to) {
     return __atomic_fetch_min(least, to, __ATOMIC_RELAXED);
+}
+// To device memory, which the compiler may not know a pointer to lead to.
+template <class T>
+__device__ void store(T* to, T value) {
+    using Word = __attribute__((address_space(1))) uint32_t;
+    if constexpr (sizeof(T) % 4 == 0) {
+        uint32_t words[sizeof(T) / 4];
+        __builtin_memcpy(words, &value, sizeof(T));
+#pragma unroll
+        for (size_t i = 0; i < sizeof(T) / 4; ++i) ((Word*)to)[i] = words[i];
+    } else {
+        *(__attribute__((address_space(1))) T*)to = value;
+    }
+}
+// A value that is the same in the whole wave, which the compiler may not know: it then takes one
+// scalar register, and branches on it are branches.
+template <class T>
+__device__ T uniform(T value) {
+    static_assert(sizeof(T) % 4 == 0);
+    int words[sizeof(T) / 4];
+    __builtin_memcpy(words, &value, sizeof(T));
+    for (int& word : words) word = __builtin_amdgcn_readfirstlane(word);
+    __builtin_memcpy(&value, words, sizeof(T));
+    return value;
+}
+// The same as before, but not so that the compiler knows: what is computed from it then stays in
+// the loop over tiles, instead of taking registers from its beginning to its end.
+__device__ inline int renewed_thread_index() {
+    int index = thread_index();
+    asm volatile("" : "+v"(index));
+    return index;
+}
+// A kernel's parameters, likewise.
+template <class T>
+__device__ const T& renewed(const T& parameters) {
+    using Constant = const __attribute__((address_space(4))) T;
+    auto* at = (Constant*)&parameters;
+    asm volatile("" : "+s"(at));
+    return *(const T*)at;
+}
+// Where they are: a copy that is passed on by reference would be in scratch memory.
+template <class T>
+__device__ const T& kernel_parameters() {
+    return *(const T*)__builtin_amdgcn_kernarg_segment_ptr();
 }
 }  // namespace raggeddnn::hip
 

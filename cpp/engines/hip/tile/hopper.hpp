@@ -35,6 +35,8 @@ class HopperRowProduct {
 public:
     using Element = typename Tile::Element;
     using Accumulator = typename Tile::Accumulator;
+    static constexpr bool IS_IMMEDIATE = false;
+    static constexpr bool KEEPS_ROWS = false;
     static constexpr int PARTS = WAVE_ROWS / 16;
     static constexpr int TILES = Columns::ROWS / 16;
     static constexpr int STEPS = Rows::WIDTH / 16;

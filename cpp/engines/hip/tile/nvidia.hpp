@@ -18,6 +18,7 @@ struct NvidiaTile {
     static constexpr int VALUES = 8;           // of a 16 x 16 tile, per lane
     static constexpr int STATS = 2;            // rows of such a tile that a lane has a part of
     static constexpr int ADJACENT = 2;         // values in columns next to each other
+    static constexpr int BACKWARD_STEPS = 16;  // of a product at once, beside the sums
     static constexpr int STEP = 16;            // of the width, for one product of queries and keys
     static constexpr bool KEEPS_ROWS = false;  // in registers: read again from shared memory
 

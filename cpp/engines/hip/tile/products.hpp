@@ -8,13 +8,17 @@ namespace raggeddnn::hip {
 
 // Rows times the rows of another block, both in shared memory: scores of queries and keys.
 // `Rows`, `Columns`: their blocks, of one width. A wave has WAVE_ROWS rows.
-template <class Tile, class Rows, class Columns, int WAVE_ROWS>
+// Loads of MOST_STEPS steps of the width are under way at once.
+template <class Tile, class Rows, class Columns, int WAVE_ROWS, int MOST_STEPS>
 class TiledRowProduct {
 public:
     using Accumulator = typename Tile::Accumulator;
+    static constexpr bool IS_IMMEDIATE = true;
+    static constexpr bool KEEPS_ROWS = Tile::KEEPS_ROWS;
     static constexpr int PARTS = WAVE_ROWS / 16;
     static constexpr int TILES = Columns::ROWS / 16;
     static constexpr int STEPS = Rows::WIDTH / Tile::STEP;
+    static constexpr int STEPS_AT_ONCE = MOST_STEPS < STEPS ? MOST_STEPS : STEPS;
 
     // The rows are in `memory`, and stay there where the tile does not keep them in registers.
     RAGGEDDNN_DEVICE TiledRowProduct(const uint16_t* memory, int wave_row, int lane)
@@ -35,7 +39,7 @@ public:
 #pragma unroll
             for (int t = 0; t < TILES; ++t) sum[part][t] = Accumulator{};
         }
-#pragma unroll
+#pragma unroll STEPS_AT_ONCE
         for (int step = 0; step < STEPS; ++step) {
             typename Tile::RowOperand rows[PARTS];
 #pragma unroll
@@ -107,8 +111,8 @@ public:
 struct TiledArch {
     static constexpr int SHARED_ALIGNMENT = 16;
     static constexpr int blocks_at_once(int, int, int) { return 1; }  // or more
-    template <class Tile, class Rows, class Columns, int WAVE_ROWS>
-    using RowProduct = TiledRowProduct<Tile, Rows, Columns, WAVE_ROWS>;
+    template <class Tile, class Rows, class Columns, int WAVE_ROWS, int MOST_STEPS = 16>
+    using RowProduct = TiledRowProduct<Tile, Rows, Columns, WAVE_ROWS, MOST_STEPS>;
     template <class Tile, class Values, int WAVE_ROWS>
     using WeightProduct = TiledWeightProduct<Tile, Values, WAVE_ROWS>;
 };

@@ -59,20 +59,25 @@ RAGGEDDNN_DEVICE void keep_results(uint16_t* memory, int wave_row, int lane,
 template <class Tile, class Rows, int THREADS>
 RAGGEDDNN_DEVICE void write_results(const uint16_t* memory, const RowTarget& target) {
 #pragma unroll 4
-    for (int i = thread_index(); i < Rows::ROWS * Rows::CHUNKS; i += THREADS) {
+    for (int i = renewed_thread_index(); i < Rows::ROWS * Rows::CHUNKS; i += THREADS) {
         const int row = i / Rows::CHUNKS;
         const int column = 8 * (i % Rows::CHUNKS);
         if (row >= target.rows || column >= target.width) continue;
-        Chunk chunk{};
-        if (row < target.valid) {
-            chunk = *reinterpret_cast<const Chunk*>(memory +
-                                                    Tile::template place<Rows>(row, column / 8));
-        }
+        struct alignas(16) Words {
+            uint32_t w[4];
+        };
+        const uint16_t* from = memory + Tile::template place<Rows>(row, column / 8);
+        const uint32_t kept = row < target.valid ? ~0U : 0U;
         uint16_t* to = target.data + row * target.row_stride + column;
         if (target.is_wide) {
-            *reinterpret_cast<Chunk*>(to) = chunk;
+            Words words = *reinterpret_cast<const Words*>(from);
+#pragma unroll
+            for (uint32_t& word : words.w) word &= kept;
+            store(reinterpret_cast<Words*>(to), words);
         } else {
-            for (int n = 0; n < 8 && column + n < target.width; ++n) to[n] = chunk.e[n];
+            for (int n = 0; n < 8 && column + n < target.width; ++n) {
+                store(to + n, static_cast<uint16_t>(from[n] & kept));
+            }
         }
     }
 }

@@ -44,6 +44,7 @@ struct RowSource {
     RAGGEDDNN_DEVICE Chunk any_chunk(int row, int column) const {
         if (is_wide) return chunk(row, column);
         Chunk made;
+#pragma unroll
         for (int i = 0; i < 8; ++i) made.e[i] = element(row, column + i);
         return made;
     }

@@ -16,6 +16,43 @@ RAGGEDDNN_DEVICE void fetch(Record* to, const Record* from) {
 }
 RAGGEDDNN_DEVICE inline void fetched() {}
 
+// The rows of a source block by block, for loads that the hardware keeps within bounds: what is the
+// same for all threads is in scalar registers, and the offsets within a block never change.
+template <class Block>
+class BlockRows {
+public:
+    RAGGEDDNN_DEVICE BlockRows(const RowSource& source, int64_t first_row) {
+        const RowSource from = source.from(first_row);
+        source_ = {uniform(from.data), uniform(from.row_stride), uniform(from.rows),
+                   uniform(from.width), true};
+        constexpr int64_t MOST = 1 << 22;  // so that offsets within a block fit in 30 bits
+        static_assert(Block::ROWS <= 128);
+        is_wide_ = uniform(
+            static_cast<int>(source.is_wide && source.row_stride >= 0 && source.row_stride < MOST));
+    }
+    // Whether load() may be asked.
+    RAGGEDDNN_DEVICE bool is_wide() const { return is_wide_ != 0; }
+    RAGGEDDNN_DEVICE uint32_t offset(int row, int chunk) const {
+        const int element = row * static_cast<int>(source_.row_stride) + 8 * chunk;
+        return 8 * chunk < source_.width ? 2 * static_cast<uint32_t>(element) : OUTSIDE;
+    }
+    // The chunk `row` rows after `offset`; `row` is the same for all threads.
+    RAGGEDDNN_DEVICE Chunk load(uint32_t offset, int row) const {
+        const int left = (source_.rows < Block::ROWS ? source_.rows : Block::ROWS) - row;
+        const int elements = (left - 1) * static_cast<int>(source_.row_stride) + source_.width;
+        return BoundedMemory(source_.at(row, 0), left > 0 ? 2 * static_cast<uint32_t>(elements) : 0)
+            .load(offset);
+    }
+    RAGGEDDNN_DEVICE void next() { source_ = source_.from(Block::ROWS); }
+    RAGGEDDNN_DEVICE const RowSource& source() const { return source_; }
+
+private:
+    static constexpr uint32_t OUTSIDE = 1U << 31;
+
+    RowSource source_;
+    int is_wide_;
+};
+
 // Blocks of rows one after another, by `THREADS` threads. Registers are the second place that a
 // block in flight needs: there is one in LDS, whatever SLOTS says.
 template <class Tile, class Block, int THREADS, int>
@@ -24,45 +61,57 @@ struct RowStage {
     static constexpr int CHUNKS = Block::CHUNKS;
     static constexpr int SHARED_ELEMENTS = Block::ROWS * (Block::WIDTH + 8);
     static constexpr int PER_THREAD = (Block::ROWS * CHUNKS + THREADS - 1) / THREADS;
+    static constexpr bool CHUNKS_ARE_EVEN = Block::ROWS * CHUNKS % THREADS == 0;
 
     RAGGEDDNN_DEVICE RowStage(const RowSource& source, int64_t first_row, uint16_t* memory)
-        : source_(source.from(first_row)), memory_(memory) {}
+        : rows_(source, first_row), memory_(memory), thread_(renewed_thread_index()) {
+        find_offsets();
+    }
     // Goes on with other rows.
     RAGGEDDNN_DEVICE void restart(const RowSource& source, int64_t first_row) {
-        source_ = source.from(first_row);
+        rows_ = BlockRows<Block>(source, first_row);
+        find_offsets();
     }
 
     // Starts the next block.
     RAGGEDDNN_DEVICE void begin() {
-        if (!source_.is_wide) return;
+        if (!rows_.is_wide()) return;
 #pragma unroll
-        for (int n = 0; n < PER_THREAD; ++n) {
-            const int i = thread_index() + n * THREADS;
-            if (i < Block::ROWS * CHUNKS) held_[n] = source_.chunk(i / CHUNKS, 8 * (i % CHUNKS));
-        }
-        source_ = source_.from(Block::ROWS);
+        for (int n = 0; n < PER_THREAD; ++n) held_[n] = rows_.load(offset_[n], 0);
+        rows_.next();
     }
     // The memory must be free.
     template <int PENDING>
     RAGGEDDNN_DEVICE void finish() {
-        if (!source_.is_wide) {
-            gather_rows<Tile, Block, THREADS>(memory_, source_);
-            source_ = source_.from(Block::ROWS);
+        if (!rows_.is_wide()) {
+            gather_rows<Tile, Block, THREADS>(memory_, rows_.source());
+            rows_.next();
             return;
         }
 #pragma unroll
         for (int n = 0; n < PER_THREAD; ++n) {
-            const int i = thread_index() + n * THREADS;
-            if (i >= Block::ROWS * CHUNKS) continue;
-            *reinterpret_cast<Chunk*>(
-                memory_ + Tile::template place<Block>(i / CHUNKS, i % CHUNKS)) = held_[n];
+            const int i = thread_ + n * THREADS;
+            if (CHUNKS_ARE_EVEN || i < Block::ROWS * CHUNKS) {
+                *reinterpret_cast<Chunk*>(
+                    memory_ + Tile::template place<Block>(i / CHUNKS, i % CHUNKS)) = held_[n];
+            }
         }
     }
     RAGGEDDNN_DEVICE uint16_t* current() const { return memory_; }
 
 private:
-    RowSource source_;
+    RAGGEDDNN_DEVICE void find_offsets() {
+#pragma unroll
+        for (int n = 0; n < PER_THREAD; ++n) {
+            const int i = thread_ + n * THREADS;
+            offset_[n] = rows_.offset(i / CHUNKS, i % CHUNKS);
+        }
+    }
+
+    BlockRows<Block> rows_;
     uint16_t* memory_;
+    int thread_;
+    uint32_t offset_[PER_THREAD];
     Chunk held_[PER_THREAD];
 };
 
@@ -76,39 +125,39 @@ struct TransposingStage {
     static constexpr int ROW_ELEMENTS = IS_BOTH ? Block::ROWS * (Block::WIDTH + 8) : 0;
     static constexpr int SHARED_ELEMENTS = Block::WIDTH * (Block::ROWS + 8) + ROW_ELEMENTS;
     static constexpr int PER_THREAD = (UNITS + THREADS - 1) / THREADS;
+    static constexpr bool UNITS_ARE_EVEN = UNITS % THREADS == 0;
 
     RAGGEDDNN_DEVICE TransposingStage(const RowSource& source, int64_t first_row, uint16_t* memory)
-        : source_(source.from(first_row)), memory_(memory) {}
+        : rows_(source, first_row), memory_(memory), thread_(renewed_thread_index()) {
+        find_offsets();
+    }
     // Goes on with other rows.
     RAGGEDDNN_DEVICE void restart(const RowSource& source, int64_t first_row) {
-        source_ = source.from(first_row);
+        rows_ = BlockRows<Block>(source, first_row);
+        find_offsets();
     }
 
     RAGGEDDNN_DEVICE void begin() {
-        if (!source_.is_wide) return;
+        if (!rows_.is_wide()) return;
 #pragma unroll
         for (int n = 0; n < PER_THREAD; ++n) {
-            const int i = thread_index() + n * THREADS;
-            if (i >= UNITS) continue;
 #pragma unroll
-            for (int row = 0; row < 4; ++row) {
-                held_[n][row] = source_.chunk(4 * (i / CHUNKS) + row, 8 * (i % CHUNKS));
-            }
+            for (int row = 0; row < 4; ++row) held_[n][row] = rows_.load(offset_[n], row);
         }
-        source_ = source_.from(Block::ROWS);
+        rows_.next();
     }
     template <int PENDING>
     RAGGEDDNN_DEVICE void finish() {
-        if (!source_.is_wide) {
-            gather(current_values(), source_);
-            if constexpr (IS_BOTH) gather_rows<Tile, Block, THREADS>(memory_, source_);
-            source_ = source_.from(Block::ROWS);
+        if (!rows_.is_wide()) {
+            gather(current_values(), rows_.source());
+            if constexpr (IS_BOTH) gather_rows<Tile, Block, THREADS>(memory_, rows_.source());
+            rows_.next();
             return;
         }
 #pragma unroll
         for (int n = 0; n < PER_THREAD; ++n) {
-            const int i = thread_index() + n * THREADS;
-            if (i < UNITS) write(held_[n], 4 * (i / CHUNKS), i % CHUNKS);
+            const int i = thread_ + n * THREADS;
+            if (UNITS_ARE_EVEN || i < UNITS) write(held_[n], 4 * (i / CHUNKS), i % CHUNKS);
         }
     }
     RAGGEDDNN_DEVICE uint16_t* current() const {
@@ -118,7 +167,16 @@ struct TransposingStage {
     RAGGEDDNN_DEVICE uint16_t* current_values() const { return memory_ + ROW_ELEMENTS; }
 
 private:
+    RAGGEDDNN_DEVICE void find_offsets() {
+#pragma unroll
+        for (int n = 0; n < PER_THREAD; ++n) {
+            const int i = thread_ + n * THREADS;
+            offset_[n] = rows_.offset(4 * (i / CHUNKS), i % CHUNKS);
+        }
+    }
     RAGGEDDNN_DEVICE void write(const Chunk (&rows)[4], int row, int chunk) const {
+        uint16_t* const columns =
+            current_values() + Tile::template place_of_column<Block>(8 * chunk) + row;
 #pragma unroll
         for (int column = 0; column < 8; ++column) {
             uint32_t pairs[2];
@@ -126,15 +184,14 @@ private:
                 pairs[p] = rows[2 * p].e[column] | static_cast<uint32_t>(rows[2 * p + 1].e[column])
                                                        << 16;
             }
-            uint16_t* to =
-                current_values() + Tile::template place_of_column<Block>(8 * chunk + column) + row;
+            uint16_t* to = columns + Tile::template place_of_column<Block>(column);
             __builtin_memcpy(__builtin_assume_aligned(to, 8), pairs, sizeof(pairs));
         }
         if constexpr (IS_BOTH) {
 #pragma unroll
             for (int r = 0; r < 4; ++r) {
-                *reinterpret_cast<Chunk*>(memory_ + Tile::template place<Block>(row + r, chunk)) =
-                    rows[r];
+                *reinterpret_cast<Chunk*>(memory_ + Tile::template place<Block>(row, chunk) +
+                                          Tile::template place<Block>(r, 0)) = rows[r];
             }
         }
     }
@@ -148,8 +205,10 @@ private:
         }
     }
 
-    RowSource source_;
+    BlockRows<Block> rows_;
     uint16_t* memory_;
+    int thread_;
+    uint32_t offset_[PER_THREAD];
     Chunk held_[PER_THREAD][4];
 };
 
