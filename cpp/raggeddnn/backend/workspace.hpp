@@ -71,7 +71,8 @@ private:
     void* stream_ = nullptr;
 };
 
-// `device` as plans state it, `call` for the message. INVALID_VALUE where this process has no runtime for its memory.
+// `device` as plans state it, `call` for the message. INVALID_VALUE where this process has no
+// runtime for its memory.
 inline void* own_workspace(const std::string& device, size_t bytes, void* stream,
                            const char* call) {
     if (device == "cpu") {
