@@ -74,6 +74,8 @@ def kernel_name(mangled: str, arch: str) -> str | None:
     if not parts:
         return None
     name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", parts[1]).lower()
+    if re.search(r"9GradientsE1E", mangled):  # OF_VALUES: a pass of its own
+        name = name.replace("keys", "values")
     return f"{name}_{'bf16' if parts[2] == 'Bfloat16' else 'f16'}_d{parts[3]}"
 
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from plugins.fakes import load, verdicts
-from raggeddnn.testing import CASES, make_problem
+from raggeddnn.testing import CASES, Case, make_problem
 from raggeddnn.testing.checks import run_and_check
 from raggeddnn.testing.gradients import make_backward
 from raggeddnn.testing.graphs import sdpa_graph
@@ -48,6 +49,17 @@ def test_backward_case(engine, case, dtype):
     back = make_backward(replace(case, dtype=dtype))
     graph = sdpa_backward_graph(back)
     run_and_check_backward(graph, graph.build(engine), back)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_scores_that_are_large_and_finite(engine, dtype):
+    """Their product with the softmax's factor is rounded by far more than 1."""
+    problem = make_problem(Case("large", (3, 70), (1, 130), heads=(2, 1, 1), d=64, dtype=dtype))
+    rng = np.random.default_rng(0)
+    for x in (problem.q, problem.k):
+        x[:] = rng.uniform(-3e4, 3e4, x.shape)
+    sdpa = sdpa_graph(problem)
+    run_and_check(sdpa, sdpa.build(engine), problem)
 
 
 def test_what_is_not_read_is_a_reason(engine):

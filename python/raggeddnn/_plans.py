@@ -109,8 +109,9 @@ class Integers:
 @dataclass(frozen=True)
 class Problem:
     """One attention call. ``memory`` has q, k, v, bias and o, lse; with do also dlse, dq, dk, dv,
-    dbias, and the problem is the backward one. Bounds None are open; ``is_deterministic`` asks the
-    engine for the same bits for the same inputs where that is not so by itself.
+    dbias, and the problem is the backward one. Bounds None are open; plans are for one device of
+    its kind; ``is_deterministic`` asks the engine for the same bits for the same inputs where that
+    is not so by itself.
     """
 
     memory: tuple[tuple[str, Memory], ...]
@@ -120,6 +121,7 @@ class Problem:
     dropout: float = 0.0
     engine: str | None = None
     device: str = "cpu"
+    device_index: int = 0
     is_deterministic: bool = False
 
 

@@ -10,7 +10,7 @@ import contextlib
 import math
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import raggeddnn as rd
@@ -185,7 +185,9 @@ def sdpa_on_gpu(
         if batch > 0 and rows > 0 and k.shape[0] > 0:
             batches = {side: (batch, capacities[side], f"cu_seqlens_{side}") for side in "qk"}
             settings = (bounds, metadata.engine, device)
-            found = plans.get(problem_of(arrays, tables, batches, settings), build)
+            problem = problem_of(arrays, tables, batches, settings)
+            index = (given_q.device.index or 0) if is_torch(given_q) else 0
+            found = plans.get(replace(problem, device_index=index), build)
         if out is not None:
             _clear(out, o)
         if found is not None:

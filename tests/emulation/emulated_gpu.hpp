@@ -12,7 +12,6 @@ namespace raggeddnn::hip {
 
 inline int thread_index() { return emulation::Block::current().lane_in_block(); }
 inline int block_index() { return 0; }
-inline int thread_count() { return emulation::Block::current().threads(); }
 inline void block_barrier() { emulation::Block::current().barrier(); }
 inline unsigned long long take_number(unsigned long long* counter) { return (*counter)++; }
 inline int64_t add_shared(int64_t* counter, int64_t by) {

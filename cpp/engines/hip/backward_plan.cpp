@@ -71,7 +71,7 @@ void BackwardPlan::execute(const plugin::ExecuteArgs& args) const {
         const auto& [batches, heads, rows, keys] = p.dbias_dims;
         params.d_bias = {bias_tensor(*p.dbias, args.buffers), batches, heads, rows, keys};
     }
-    WorkspaceCutter cutter(args.workspace);
+    WorkspaceCutter cutter(args.workspace, "sdpa_backward");
     cut(cutter, params);
     if (const char* error = choice_.kernel->launch(params, args.stream)) {
         fail(ErrorCode::EXECUTION_FAILED, "[sdpa_backward] the kernel did not start: ", error);

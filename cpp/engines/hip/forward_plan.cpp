@@ -42,7 +42,7 @@ void ForwardPlan::execute(const plugin::ExecuteArgs& args) const {
     const schema::SdpaProblem& p = problem_;
     if (!has_rows()) return;
     ForwardParams params{operands_.resolve(p, args.buffers), {}};
-    WorkspaceCutter cutter(args.workspace);
+    WorkspaceCutter cutter(args.workspace, "sdpa");
     params.schedule = cut(cutter);
     if (const char* error = choice_.kernel->launch(params, args.stream)) {
         fail(ErrorCode::EXECUTION_FAILED, "[sdpa] the kernel did not start: ", error);

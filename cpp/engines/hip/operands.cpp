@@ -104,7 +104,8 @@ RowTensor row_tensor(const TensorGeometry& t, const plugin::Buffers& buffers, bo
     made.batch_stride = t.strides[schema::BATCH_AXIS];
     made.head_stride = t.strides[schema::HEAD_AXIS];
     made.row_stride = t.strides[schema::SEQUENCE_AXIS];
-    if (t.ragged) {
+    const bool is_there = is_touched || made.data;
+    if (t.ragged && is_there) {
         made.offsets = index_array(t.ragged->offsets, buffers);
         made.multiplier = t.ragged->multiplier;
     }

@@ -86,11 +86,18 @@ KernelChoice<Kernel> choose_kernel(std::span<const Kernel> kernels, const schema
 class WorkspaceCutter {
 public:
     explicit WorkspaceCutter(void* memory) : begin_(static_cast<unsigned char*>(memory)) {}
+    // Of an execute: refuses memory that is not there or that wide loads cannot read.
+    WorkspaceCutter(void* memory, const char* op) : WorkspaceCutter(memory) {
+        if (!memory || reinterpret_cast<uintptr_t>(memory) % ALIGNMENT != 0) {
+            invalid("[", op, "] the workspace is at address ", memory, ", expected a multiple of ",
+                    ALIGNMENT);
+        }
+    }
 
     template <class T>
     T* take(size_t count) {
         T* array = begin_ ? reinterpret_cast<T*>(begin_ + used_) : nullptr;
-        used_ += (count * sizeof(T) + 15) / 16 * 16;
+        used_ += (count * sizeof(T) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
         return array;
     }
     // Where it is to be found: at the workspace's beginning.
@@ -111,6 +118,8 @@ public:
     size_t used() const { return used_; }
 
 private:
+    static constexpr size_t ALIGNMENT = 16;
+
     unsigned char* begin_;
     size_t used_ = 0;
 };

@@ -72,23 +72,29 @@ namespace raggeddnn::hip::gpu {
 // is also allowed its shared memory: the answers take longer than a launch.
 class ResidentBlocks {
 public:
-    template <class Kernel>
-    Error find(int* blocks, Kernel kernel, int threads, int shared) {
+    // Null, or why there are none. `check`, asked once for each device, says why it cannot run it.
+    template <class Kernel, class Check>
+    const char* find(int* blocks, Kernel kernel, int threads, int shared, const Check& check) {
         int device = 0;
-        if (const Error error = current_device(&device)) return error;
+        if (const Error error = current_device(&device)) return text_of(error);
         const bool has_place = static_cast<size_t>(device) < known_.size();
         *blocks = has_place ? known_[device].load(std::memory_order_acquire) : 0;
-        if (*blocks > 0) return SUCCESS;
+        if (*blocks > 0) return nullptr;
+        if (const char* reason = check()) return reason;
         int per_processor = 0;
         int processors = 0;
-        if (const Error error = allow_shared_memory(kernel, shared)) return error;
-        if (const Error error = blocks_per_processor(&per_processor, kernel, threads, shared)) {
-            return error;
+        Error error = allow_shared_memory(kernel, shared);
+        if (error == SUCCESS) {
+            error = blocks_per_processor(&per_processor, kernel, threads, shared);
         }
-        if (const Error error = processor_count(&processors, device)) return error;
+        if (error == SUCCESS) error = processor_count(&processors, device);
+        if (error != SUCCESS) {
+            static_cast<void>(last_error());  // or the next launch would be blamed for it
+            return text_of(error);
+        }
         *blocks = per_processor * processors;
         if (has_place) known_[device].store(*blocks, std::memory_order_release);
-        return SUCCESS;
+        return nullptr;
     }
 
 private:

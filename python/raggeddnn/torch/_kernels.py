@@ -6,6 +6,7 @@ are copied; offsets and lengths are always used in place.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -74,7 +75,9 @@ def _make(kind: Kind, tensors: Sequence[MaybeTensor], options: Options, caller: 
     copies = statement.copies()
     if copies:
         return _Call(None, copies)
-    built = plans.get(statement.problem(), build)
+    q = statement.tensors["q"]
+    with contextlib.nullcontext() if q.is_cpu else torch.cuda.device(q.device):
+        built = plans.get(statement.problem(), build)
     outputs = [built.uid(name) for name in kind.outputs[: options.outputs]]
     plan = PlanCall(
         built.plan,

@@ -307,6 +307,7 @@ class Statement:
             dropout=options.dropout,
             engine=options.engine,
             device=device,
+            device_index=self.tensors["q"].device.index or 0,
             is_deterministic=options.is_deterministic,
         )
 

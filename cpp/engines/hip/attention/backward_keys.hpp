@@ -119,7 +119,7 @@ struct BackwardKeys : KeyGradientWork {
 
         // All blocks of a head, then those of the next one.
         int block = 0;
-        for (int left = group * blocks; left > 0; --left) {
+        for (int64_t left = int64_t{group} * blocks; left > 0; --left) {
             const uint16_t* own_queries = queries.current_values();
             const uint16_t* own_d_o = d_o.current_values();
             const RowTerms<BLOCK_ROWS>& own_terms = terms.current();

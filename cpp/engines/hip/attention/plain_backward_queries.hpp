@@ -39,6 +39,7 @@ struct PlainBackwardQueries : QueryGradientWork {
     template <class Source>
     RAGGEDDNN_DEVICE void compute(Source& source) {
         source.find_place();
+        if (shared_.at.blocks() <= 0) return;
         find_terms();
         PlainMemory& memory = shared_.memory;
         for (int64_t block = shared_.at.range.begin; block < shared_.at.range.end; ++block) {

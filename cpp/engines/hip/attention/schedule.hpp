@@ -75,7 +75,8 @@ RAGGEDDNN_DEVICE void make_schedule(const typename Pass::Params& p, const Schedu
     for (int64_t b = thread; b < batches; b += SCHEDULE_THREADS) {
         if (batches > SCHEDULE_THREADS) s = Pass::read(p, b, fault);
         // From a bucket's end to its beginning.
-        const int64_t place = add_shared(&shared.counts[bucket_of(Pass::length(s))], -1) - 1;
+        int64_t place = add_shared(&shared.counts[bucket_of(Pass::length(s))], -1) - 1;
+        if (place < 0) place = 0;  // the lengths were changed since they were counted
         const int64_t tiles = (Pass::rows(p, s) + Pass::TILE_ROWS - 1) / Pass::TILE_ROWS;
         schedule.places[place] = {0, static_cast<int32_t>(tiles), static_cast<int32_t>(b)};
         static_cast<typename Pass::Sequence*>(schedule.sequences)[place] = s;

@@ -12,6 +12,7 @@ inline constexpr float LOG2_E = 1.44269504088896341f;
 template <class Tile>
 struct RunningSoftmax {
     static constexpr float NOTHING = -__builtin_inff();
+    static constexpr float HUGE = 1 << 20;
 
     float peak[Tile::STATS];   // the largest score so far
     float total[Tile::STATS];  // this lane's part of the sum of weights
@@ -39,6 +40,7 @@ struct RunningSoftmax {
             }
         }
         float shift[Tile::STATS];
+        bool is_huge = false;
 #pragma unroll
         for (int s = 0; s < Tile::STATS; ++s) {
             const float now = larger(peak[s], Tile::row_max(highest[s]));
@@ -47,18 +49,36 @@ struct RunningSoftmax {
             keep[s] = exp2_fast((peak[s] - base) * factor);
             peak[s] = now;
             shift[s] = base * factor;
+            is_huge |= shift[s] > HUGE || shift[s] < -HUGE;
             total[s] *= keep[s];
         }
+        if (any_lane(is_huge)) subtract_peak(tiles, shift);
 #pragma unroll
         for (int t = 0; t < COUNT; ++t) {
 #pragma unroll
             for (int i = 0; i < Tile::VALUES; ++i) {
                 const int s = Tile::stat_of(i);
-                const float weight = exp2_fast(tiles[t].x[i] * factor - shift[s]);
+                const float weight = exp2_fast(__builtin_fmaf(tiles[t].x[i], factor, -shift[s]));
                 tiles[t].x[i] = weight;
                 total[s] += weight;
             }
         }
+    }
+
+    // Before the factor, where its product with the largest score would be rounded by so much that
+    // no weight is right.
+    template <int COUNT>
+    RAGGEDDNN_DEVICE void subtract_peak(typename Tile::Accumulator (&tiles)[COUNT],
+                                        float (&shift)[Tile::STATS]) const {
+#pragma unroll
+        for (int t = 0; t < COUNT; ++t) {
+#pragma unroll
+            for (int i = 0; i < Tile::VALUES; ++i) {
+                const float most = peak[Tile::stat_of(i)];
+                tiles[t].x[i] -= most == NOTHING ? 0.0F : most;
+            }
+        }
+        for (int s = 0; s < Tile::STATS; ++s) shift[s] = 0;
     }
 
     // Once, at the end: 1 / the sum of weights (0 for a row that saw no key), and its log-sum-exp.

@@ -20,6 +20,7 @@ const char* launch_backward(const BackwardParams& params, void* stream) {
     const int64_t tiles_k = tiles_of(params.max_rows_k, Keys::TILE_ROWS) * params.batches;
     run_schedules<Queries, Keys>
         <<<2, SCHEDULE_THREADS, 0, on>>>(params, params.schedule_q, params.schedule_k);
+    if (const char* error = launch_error()) return error;
     if (const char* error = launch_pass<Queries>(params, tiles_q * params.heads, on)) return error;
     if constexpr (!__is_same(Values, void)) {
         if (const char* error = launch_pass<Values>(params, tiles_k * Values::heads(params), on)) {

@@ -52,14 +52,14 @@ __global__ void __launch_bounds__(SCHEDULE_THREADS)
     }
 }
 
-template <class Pass>
-void schedule_pass(const typename Pass::Params& params, const Schedule& schedule,
-                   gpu::Stream stream) {
-    run_schedule<Pass><<<1, SCHEDULE_THREADS, 0, stream>>>(params, schedule);
-}
-
 inline int64_t tiles_of(int64_t rows, int64_t tile_rows) {
     return (rows + tile_rows - 1) / tile_rows;
+}
+
+// The runtime's word on the launch just made.
+inline const char* launch_error() {
+    const auto error = gpu::last_error();
+    return error == gpu::SUCCESS ? nullptr : gpu::text_of(error);
 }
 
 // `work`: tiles at most. Null, or the runtime's error text.
@@ -70,13 +70,16 @@ const char* launch_pass(const typename Pass::Params& params, int64_t work, gpu::
     constexpr int SHARED = gpu::IS_SHARED_DYNAMIC ? sizeof(typename Pass::Shared) : 0;
     static gpu::ResidentBlocks resident;
     int most = 0;
-    if (const auto error = resident.find(&most, kernel, Pass::THREADS, SHARED)) {
-        return gpu::text_of(error);
+    const auto check = []() -> const char* {
+        if (device_arch() == std::string_view(Pass::Arch::NAME)) return nullptr;
+        return "the plan was built for another architecture than this device's";
+    };
+    if (const char* error = resident.find(&most, kernel, Pass::THREADS, SHARED, check)) {
+        return error;
     }
     const int64_t blocks = work < most ? work : most;
     kernel<<<static_cast<unsigned>(blocks), Pass::THREADS, SHARED, stream>>>(params);
-    const auto error = gpu::last_error();
-    return error == gpu::SUCCESS ? nullptr : gpu::text_of(error);
+    return launch_error();
 }
 
 }  // namespace raggeddnn::hip

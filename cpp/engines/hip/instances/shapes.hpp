@@ -31,8 +31,9 @@ RAGGEDDNN_FORWARD_SHAPE(Nvidia, 64, 128, 32, 64,
                         "32 rows a warp: each key read from shared memory serves two products")
 RAGGEDDNN_FORWARD_SHAPE(Nvidia, 128, 64, 16, 64,
                         "16 rows a warp: two blocks a multiprocessor without spills")
-RAGGEDDNN_FORWARD_SHAPE(Nvidia, 192, 128, 16, 64,
-                        "16 rows a warp: more would not fit in registers beside the output")
+RAGGEDDNN_FORWARD_SHAPE(
+    Nvidia, 192, 64, 16, 32,
+    "16 rows a warp and half a block of keys: more fit neither registers nor 99 KB")
 RAGGEDDNN_FORWARD_SHAPE(Nvidia, 256, 64, 16, 32,
                         "16 rows a warp and half a block of keys, for the same reason")
 RAGGEDDNN_FORWARD_SLOTS(Hopper, 64, 64, 16, 64, 1,
@@ -49,7 +50,7 @@ RAGGEDDNN_FORWARD_SHAPE(Cdna, 64, 128, 32, 64,
 RAGGEDDNN_FORWARD_SHAPE(Cdna, 128, 128, 32, 64,
                         "32 rows a wave, for the same reason; values take the queries' LDS")
 RAGGEDDNN_FORWARD_SHAPE(Cdna, 192, 64, 16, 32, "keys and values of a block fit in LDS")
-RAGGEDDNN_FORWARD_SHAPE(Cdna, 256, 64, 16, 32, "keys and values of a block fit in LDS")
+RAGGEDDNN_FORWARD_SHAPE(Cdna, 256, 64, 16, 16, "keys and values of a block fit in LDS")
 RAGGEDDNN_FORWARD_SHAPE(Rdna3, 64, 128, 16, 32, "8 waves share what a block of keys costs")
 RAGGEDDNN_FORWARD_SHAPE(Rdna3, 128, 128, 16, 32, "half a block of keys: 256 registers")
 RAGGEDDNN_FORWARD_SHAPE(Rdna3, 192, 64, 16, 16, "LDS holds 64 rows of queries beside the keys")

@@ -24,8 +24,6 @@ struct Float32 {
 
 struct Bfloat16 {
     using Stored = uint16_t;
-    uint16_t bits;
-
     RAGGEDDNN_DEVICE static float to_float(uint16_t bits) {
         return float_of_bits(static_cast<uint32_t>(bits) << 16);
     }
@@ -39,8 +37,6 @@ struct Bfloat16 {
 
 struct Float16 {
     using Stored = uint16_t;
-    uint16_t bits;
-
 #if defined(__CUDACC__)  // which has no _Float16 on the device
     RAGGEDDNN_DEVICE static float to_float(uint16_t bits) {
         float value;

@@ -16,7 +16,6 @@
 namespace raggeddnn::hip {
 __device__ inline int thread_index() { return static_cast<int>(threadIdx.x); }
 __device__ inline int block_index() { return static_cast<int>(blockIdx.x); }
-__device__ inline int thread_count() { return static_cast<int>(blockDim.x); }
 __device__ inline void block_barrier() { __syncthreads(); }
 __device__ inline unsigned long long take_number(unsigned long long* counter) {
     return atomicAdd(counter, 1ULL);
@@ -50,9 +49,6 @@ __device__ const T& renewed(const T& parameters) {
 namespace raggeddnn::hip {
 __device__ inline int thread_index() { return static_cast<int>(__builtin_amdgcn_workitem_id_x()); }
 __device__ inline int block_index() { return static_cast<int>(__builtin_amdgcn_workgroup_id_x()); }
-__device__ inline int thread_count() {
-    return static_cast<int>(__builtin_amdgcn_workgroup_size_x());
-}
 __device__ inline void block_barrier() {
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
     __builtin_amdgcn_s_barrier();

@@ -25,7 +25,7 @@ RAGGEDDNN_DEVICE inline void fetched() {
 }
 
 // Which of the places in shared memory a stage is at.
-template <class Tile, class Block, int SLOTS>
+template <class Block, int SLOTS>
 struct Slots {
     static constexpr int SLOT_ELEMENTS = Block::ROWS * Block::WIDTH;
 
@@ -49,11 +49,11 @@ struct Slots {
 
 // Blocks of rows one after another, by `THREADS` threads, into `SLOTS` places in turns.
 template <class Tile, class Block, int THREADS, int SLOTS>
-struct GeneralStage : Slots<Tile, Block, SLOTS> {
+struct GeneralStage : Slots<Block, SLOTS> {
     static constexpr int PER_THREAD = (Block::ROWS * Block::CHUNKS + THREADS - 1) / THREADS;
 
     RAGGEDDNN_DEVICE GeneralStage(const RowSource& source, int64_t first_row, uint16_t* memory)
-        : Slots<Tile, Block, SLOTS>{memory} {
+        : Slots<Block, SLOTS>{memory} {
         restart(source, first_row);
     }
     RAGGEDDNN_DEVICE void restart(const RowSource& source, int64_t first_row) {
@@ -88,13 +88,12 @@ private:
 // The same where the threads copy whole groups of eight rows at a time: a thread's places differ by
 // a constant, and it keeps little more than the address of its next chunk.
 template <class Tile, class Block, int THREADS, int SLOTS>
-struct RegularStage : Slots<Tile, Block, SLOTS> {
+struct RegularStage : Slots<Block, SLOTS> {
     static constexpr int PASS = THREADS / Block::CHUNKS;  // rows at a time
     static constexpr int PER_THREAD = Block::ROWS / PASS;
 
     RAGGEDDNN_DEVICE RegularStage(const RowSource& source, int64_t first_row, uint16_t* memory)
-        : Slots<Tile, Block, SLOTS>{memory},
-          place_(Tile::template place<Block>(row(), column() / 8)) {
+        : Slots<Block, SLOTS>{memory}, place_(Tile::template place<Block>(row(), column() / 8)) {
         restart(source, first_row);
     }
     RAGGEDDNN_DEVICE void restart(const RowSource& whole, int64_t first_row) {
@@ -103,7 +102,7 @@ struct RegularStage : Slots<Tile, Block, SLOTS> {
         step_ = PASS * source.row_stride;
         rows_ = column() < source.width ? source.rows - row() : 0;
         const int columns = source.width - column();
-        single_ = source.is_wide ? 0 : columns < 8 ? columns : 8;
+        single_ = source.is_wide ? 0 : columns < 1 ? -1 : columns < 8 ? columns : 8;
     }
     RAGGEDDNN_DEVICE void begin() {
         uint16_t* memory = this->advance();
@@ -143,10 +142,10 @@ private:
     int64_t step_;  // elements
     int rows_;      // from there on that exist
     int place_;
-    int single_;  // not 0: elements of a chunk, copied one by one
+    int single_;  // not 0: elements of a chunk, copied one by one; below 0: none
 };
 
-template <class Tile, class Block, int THREADS>
+template <class Block, int THREADS>
 inline constexpr bool IS_REGULAR =
     THREADS % Block::CHUNKS == 0 && THREADS / Block::CHUNKS % 8 == 0 &&
     Block::ROWS % (THREADS / Block::CHUNKS) == 0;
@@ -161,12 +160,11 @@ struct ChosenStage<false, Regular, General> {
 
 // As stage_registers.hpp has it.
 template <class Tile, class Block, int THREADS, int SLOTS>
-struct RowStage
-    : ChosenStage<IS_REGULAR<Tile, Block, THREADS>, RegularStage<Tile, Block, THREADS, SLOTS>,
-                  GeneralStage<Tile, Block, THREADS, SLOTS>>::Type {
-    using Base = typename ChosenStage<IS_REGULAR<Tile, Block, THREADS>,
-                                      RegularStage<Tile, Block, THREADS, SLOTS>,
-                                      GeneralStage<Tile, Block, THREADS, SLOTS>>::Type;
+struct RowStage : ChosenStage<IS_REGULAR<Block, THREADS>, RegularStage<Tile, Block, THREADS, SLOTS>,
+                              GeneralStage<Tile, Block, THREADS, SLOTS>>::Type {
+    using Base =
+        typename ChosenStage<IS_REGULAR<Block, THREADS>, RegularStage<Tile, Block, THREADS, SLOTS>,
+                             GeneralStage<Tile, Block, THREADS, SLOTS>>::Type;
     static constexpr bool WRITES_AT_FINISH = false;
     static constexpr int SHARED_ELEMENTS = SLOTS * Base::SLOT_ELEMENTS;
     using Base::Base;
