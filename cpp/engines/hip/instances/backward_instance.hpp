@@ -36,7 +36,6 @@ BackwardKernel backward_row() {
     return backward_facts<Passes>(launch_backward<Passes>);
 }
 
-// Not by a lambda: nvcc makes no device code for kernels that only a generic lambda starts.
 template <class Element, class Arch, int WIDTH>
 void add_backward_row(std::vector<BackwardKernel>& rows) {
     if constexpr (requires { BackwardShape<Arch, WIDTH>::REASON; }) {
