@@ -110,6 +110,7 @@ public:
         Schedule schedule{};
         schedule.places = take<Place>(count);
         schedule.sequences = take<Sequence>(count);
+        schedule.read = take<Sequence>(count);
         schedule.place_of_tile = take<int32_t>(count * tiles);
         schedule.tiles = take<int64_t>(1);
         schedule.next_work = take<unsigned long long>(2);

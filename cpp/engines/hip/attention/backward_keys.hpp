@@ -3,11 +3,7 @@
 // pass with rows and columns exchanged: rows of a tile are keys here.
 #pragma once
 
-#include "../tile/arch.hpp"
-#include "operand_rows.hpp"
-#include "pass_work.hpp"
-#include "row_terms.hpp"
-#include "tile_work.hpp"
+#include "backward_tile.hpp"
 
 namespace raggeddnn::hip {
 
@@ -42,21 +38,16 @@ struct BackwardKeys : KeyGradientWork {
     static constexpr bool HAS_VALUES = Shape::HAS_VALUES;
     static_assert(2 * BLOCK_ROWS <= THREADS);
 
-    // Where the tile's rows are kept in registers their memory is used again.
-    static constexpr int TILE_ELEMENTS = TileStage::SHARED_ELEMENTS;
-    static constexpr int BLOCKS_AT = Tile::KEEPS_ROWS ? 0 : (HAS_KEYS ? 2 : 1) * TILE_ELEMENTS;
-    static constexpr int BLOCK_ELEMENTS = 2 * QueryStage::SHARED_ELEMENTS;
-    static constexpr int ELEMENTS = Tile::KEEPS_ROWS && TILE_ELEMENTS > BLOCK_ELEMENTS
-                                        ? TILE_ELEMENTS
-                                        : BLOCKS_AT + BLOCK_ELEMENTS;
-
-    static constexpr int LEAST_REGISTERS = 232;  // of a thread, where blocks share a processor
+    using Memory = TileMemory<Tile, TileStage, HAS_KEYS ? 2 : 1, 2 * QueryStage::SHARED_ELEMENTS>;
 
     struct alignas(Arch::SHARED_ALIGNMENT) Shared {
-        uint16_t memory[ELEMENTS];
+        uint16_t memory[Memory::ELEMENTS];
         RowTerms<BLOCK_ROWS> terms[2];
         TileWork<BackwardSequence> at;
     };
+
+    // Of threads that need 232 registers or more each.
+    static constexpr int BLOCKS_AT_ONCE = Arch::blocks_at_once(THREADS, 232, sizeof(Shared));
 
     RAGGEDDNN_INLINE static void run(const BackwardParams& p, Shared& shared) {
         run_tiles<BackwardKeys>(p, p.schedule_k, HAS_VALUES ? 0 : 1, shared);
@@ -71,14 +62,8 @@ struct BackwardKeys : KeyGradientWork {
 
     template <class Source>
     RAGGEDDNN_DEVICE void compute(Source& source) {
-#pragma unroll
-        for (int part = 0; part < PARTS; ++part) {
-#pragma unroll
-            for (int c = 0; c < COLUMN_TILES; ++c) {
-                if constexpr (HAS_KEYS) d_k_[part][c] = Accumulator{};
-                if constexpr (HAS_VALUES) d_v_[part][c] = Accumulator{};
-            }
-        }
+        if constexpr (HAS_KEYS) clear(d_k_);
+        if constexpr (HAS_VALUES) clear(d_v_);
         const int blocks = uniform(shared_.at.blocks());
         if (blocks <= 0) {
             source.find_place();
@@ -91,13 +76,14 @@ struct BackwardKeys : KeyGradientWork {
         const int group = p_.heads / p_.heads_k;
         const int64_t first_head = head_k * group;
 
-        uint16_t* const value_memory = shared_.memory + (Tile::KEEPS_ROWS ? 0 : TILE_ELEMENTS);
+        uint16_t* const value_memory = shared_.memory + Memory::SECOND_AT;
         TileStage keys(source_of(p_.k, s.k, head_k, s.valid_k, p_.width), row, shared_.memory);
         TileStage values(source_of(p_.v, s.v, head_k, s.valid_k, p_.value_width), row,
                          value_memory);
-        QueryStage queries(query_source(first_head), first_query, shared_.memory + BLOCKS_AT);
+        QueryStage queries(query_source(first_head), first_query,
+                           shared_.memory + Memory::BLOCKS_AT);
         QueryStage d_o(d_o_source(first_head), first_query,
-                       shared_.memory + BLOCKS_AT + QueryStage::SHARED_ELEMENTS);
+                       shared_.memory + Memory::BLOCKS_AT + QueryStage::SHARED_ELEMENTS);
         Terms terms(term_source(first_head), first_query, shared_.terms);
         keys.begin();
         if constexpr (Tile::KEEPS_ROWS) arrive<Tile>(keys);
@@ -147,7 +133,15 @@ struct BackwardKeys : KeyGradientWork {
             typename Tile::WeightOperand d_scores[PARTS][QUERY_TILES];
             if constexpr (HAS_KEYS) {
                 weight_product.template finish<HAS_VALUES ? 1 : 0>(d_weights);
-                differentiate(own_terms, scores, d_weights, d_scores);
+                const float* const deltas = own_terms.delta + Tile::column_of(lane_, 0);
+                const auto delta = [&](int t, int i) {
+                    return deltas[16 * t + Tile::column_of(0, i)];
+                };
+#pragma unroll
+                for (int part = 0; part < PARTS; ++part) {
+                    differentiate<Tile>(scores[part], d_weights[part], delta, lane_,
+                                        d_scores[part]);
+                }
                 GradientProduct::begin(d_scores, own_queries, lane_, d_k_);
                 GradientProduct::template finish<0>(d_k_);
             }
@@ -194,15 +188,9 @@ private:
         const float* const log_sums = terms.log_sum + Tile::column_of(lane_, 0);
 #pragma unroll
         for (int part = 0; part < PARTS; ++part) {
-#pragma unroll
-            for (int t = 0; t < QUERY_TILES; ++t) {
-#pragma unroll
-                for (int i = 0; i < Tile::VALUES; ++i) {
-                    const float log_sum = log_sums[16 * t + Tile::column_of(0, i)];
-                    float& x = scores[part][t].x[i];
-                    x = exp2_fast(x * factor - log_sum);
-                }
-            }
+            weigh_again<Tile>(scores[part], factor, [&](int t, int i) {
+                return log_sums[16 * t + Tile::column_of(0, i)];
+            });
             if (!is_plain) {
                 hide<Tile>(scores[part], shared_.at.mask, row + 16 * part, first_query, lane_,
                            0.0F);
@@ -214,42 +202,12 @@ private:
         }
     }
 
-    // dS^T = P^T (dP^T - delta)
-    RAGGEDDNN_DEVICE void differentiate(
-        const RowTerms<BLOCK_ROWS>& terms, const Accumulator (&weights)[PARTS][QUERY_TILES],
-        const Accumulator (&d_weights)[PARTS][QUERY_TILES],
-        typename Tile::WeightOperand (&made)[PARTS][QUERY_TILES]) const {
-        const float* const deltas = terms.delta + Tile::column_of(lane_, 0);
-#pragma unroll
-        for (int part = 0; part < PARTS; ++part) {
-#pragma unroll
-            for (int t = 0; t < QUERY_TILES; ++t) {
-                Accumulator d_scores;
-#pragma unroll
-                for (int i = 0; i < Tile::VALUES; ++i) {
-                    const float delta = deltas[16 * t + Tile::column_of(0, i)];
-                    d_scores.x[i] = weights[part][t].x[i] * (d_weights[part][t].x[i] - delta);
-                }
-                made[part][t] = Tile::weights(d_scores, lane_);
-            }
-        }
-    }
-
     RAGGEDDNN_DEVICE void write_gradient(const Accumulator (&gradient)[PARTS][COLUMN_TILES],
                                          float by, const RowTensor& tensor, int64_t base,
                                          int width) {
         const Sequence& s = shared_.at.sequence;
-        float scale[PARTS][Tile::STATS];
-#pragma unroll
-        for (int part = 0; part < PARTS; ++part) {
-#pragma unroll
-            for (int stat = 0; stat < Tile::STATS; ++stat) scale[part][stat] = by;
-        }
-        block_barrier();  // no wave reads the memory any more
-        keep_results<Tile, Rows>(shared_.memory, wave_row_, lane_, gradient, scale);
-        block_barrier();
-        write_results<Tile, Rows, THREADS>(
-            shared_.memory,
+        write_tile<Tile, Rows, THREADS>(
+            shared_.memory, wave_row_, lane_, gradient, RowFactors<Tile, PARTS>(by).of,
             target_of(tensor, base, shared_.at.work.head, shared_.at.work.tile * TILE_ROWS,
                       {rows_to_write(tensor, s.rows_k, p_.max_rows_k), s.valid_k}, width));
     }

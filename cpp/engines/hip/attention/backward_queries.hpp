@@ -4,11 +4,7 @@
 // so nothing depends on their order). Leaves delta for the second pass.
 #pragma once
 
-#include "../tile/arch.hpp"
-#include "operand_rows.hpp"
-#include "pass_work.hpp"
-#include "row_terms.hpp"
-#include "tile_work.hpp"
+#include "backward_tile.hpp"
 
 namespace raggeddnn::hip {
 
@@ -38,21 +34,17 @@ struct BackwardQueries : QueryGradientWork {
         typename Arch::template RowProduct<Tile, Rows, Keys, WAVE_ROWS, Tile::BACKWARD_STEPS>;
     using GradientProduct = typename Arch::template WeightProduct<Tile, Keys, WAVE_ROWS>;
 
-    // Where the tile's rows are kept in registers their memory is used again.
-    static constexpr int TILE_ELEMENTS = TileStage::SHARED_ELEMENTS;
-    static constexpr int BLOCKS_AT = Tile::KEEPS_ROWS ? 0 : 2 * TILE_ELEMENTS;
-    static constexpr int BLOCK_ELEMENTS = KeyStage::SHARED_ELEMENTS + Values::SHARED_ELEMENTS;
-    static constexpr int ELEMENTS = Tile::KEEPS_ROWS && TILE_ELEMENTS > BLOCK_ELEMENTS
-                                        ? TILE_ELEMENTS
-                                        : BLOCKS_AT + BLOCK_ELEMENTS;
-
-    static constexpr int LEAST_REGISTERS = 168;  // of a thread, where blocks share a processor
+    using Memory =
+        TileMemory<Tile, TileStage, 2, KeyStage::SHARED_ELEMENTS + Values::SHARED_ELEMENTS>;
 
     struct alignas(Arch::SHARED_ALIGNMENT) Shared {
-        uint16_t memory[ELEMENTS];
+        uint16_t memory[Memory::ELEMENTS];
         RowTerms<TILE_ROWS> terms;
         TileWork<BackwardSequence> at;
     };
+
+    // Of threads that need 168 registers or more each.
+    static constexpr int BLOCKS_AT_ONCE = Arch::blocks_at_once(THREADS, 168, sizeof(Shared));
 
     RAGGEDDNN_INLINE static void run(const BackwardParams& p, Shared& shared) {
         run_tiles<BackwardQueries>(p, p.schedule_q, 0, shared);
@@ -67,11 +59,7 @@ struct BackwardQueries : QueryGradientWork {
 
     template <class Source>
     RAGGEDDNN_DEVICE void compute(Source& source) {
-#pragma unroll
-        for (int part = 0; part < PARTS; ++part) {
-#pragma unroll
-            for (int c = 0; c < COLUMN_TILES; ++c) gradient_[part][c] = Accumulator{};
-        }
+        clear(gradient_);
         const int blocks = uniform(shared_.at.blocks());
         if (blocks <= 0) {
             source.find_place();
@@ -84,13 +72,13 @@ struct BackwardQueries : QueryGradientWork {
         const int64_t row = shared_.at.work.tile * TILE_ROWS;
         const int64_t first_key = shared_.at.range.begin * BLOCK_ROWS;
 
-        uint16_t* const d_o_memory = shared_.memory + (Tile::KEEPS_ROWS ? 0 : TILE_ELEMENTS);
+        uint16_t* const d_o_memory = shared_.memory + Memory::SECOND_AT;
         TileStage queries(source_of(p_.q, s.q, head, s.valid_q, p_.width), row, shared_.memory);
         TileStage d_o(source_of(p_.d_o, s.d_o, head, s.valid_q, p_.value_width), row, d_o_memory);
         KeyStage keys(source_of(p_.k, s.k, head_k, s.valid_k, p_.width), first_key,
-                      shared_.memory + BLOCKS_AT);
+                      shared_.memory + Memory::BLOCKS_AT);
         Values values(source_of(p_.v, s.v, head_k, s.valid_k, p_.value_width), first_key,
-                      shared_.memory + BLOCKS_AT + KeyStage::SHARED_ELEMENTS);
+                      shared_.memory + Memory::BLOCKS_AT + KeyStage::SHARED_ELEMENTS);
         queries.begin();
         if constexpr (Tile::KEEPS_ROWS) arrive<Tile>(queries);
         const ScoreProduct score_product(shared_.memory, wave_row_, lane_);
@@ -123,7 +111,11 @@ struct BackwardQueries : QueryGradientWork {
             weigh(block, scores);
             weight_product.template finish<0>(d_weights);
             typename Tile::WeightOperand d_scores[PARTS][KEY_TILES];
-            differentiate(scores, d_weights, d_scores);
+#pragma unroll
+            for (int part = 0; part < PARTS; ++part) {
+                const auto delta = [&](int, int i) { return delta_[part][Tile::stat_of(i)]; };
+                differentiate<Tile>(scores[part], d_weights[part], delta, lane_, d_scores[part]);
+            }
             GradientProduct::begin(d_scores, own_keys, lane_, gradient_);
             GradientProduct::template finish<0>(gradient_);
             if (!has_next) break;
@@ -139,17 +131,8 @@ struct BackwardQueries : QueryGradientWork {
     // Valid rows get their gradients, the others that belong to the tensor get zeros.
     RAGGEDDNN_DEVICE void write() {
         const Sequence& s = shared_.at.sequence;
-        float scale[PARTS][Tile::STATS];
-#pragma unroll
-        for (int part = 0; part < PARTS; ++part) {
-#pragma unroll
-            for (int stat = 0; stat < Tile::STATS; ++stat) scale[part][stat] = p_.scale;
-        }
-        block_barrier();  // no wave reads the memory any more
-        keep_results<Tile, Rows>(shared_.memory, wave_row_, lane_, gradient_, scale);
-        block_barrier();
-        write_results<Tile, Rows, THREADS>(
-            shared_.memory,
+        write_tile<Tile, Rows, THREADS>(
+            shared_.memory, wave_row_, lane_, gradient_, RowFactors<Tile, PARTS>(p_.scale).of,
             target_of(p_.d_q, s.d_q, shared_.at.work.head, shared_.at.work.tile * TILE_ROWS,
                       {rows_to_write(p_.d_q, s.rows_q, p_.max_rows_q), s.valid_q}, p_.width));
     }
@@ -222,36 +205,10 @@ private:
         const int64_t row = shared_.at.work.tile * TILE_ROWS + wave_row_;
 #pragma unroll
         for (int part = 0; part < PARTS; ++part) {
-#pragma unroll
-            for (int t = 0; t < KEY_TILES; ++t) {
-#pragma unroll
-                for (int i = 0; i < Tile::VALUES; ++i) {
-                    float& x = scores[part][t].x[i];
-                    x = exp2_fast(x * factor - log_sum_[part][Tile::stat_of(i)]);
-                }
-            }
+            weigh_again<Tile>(scores[part], factor,
+                              [&](int, int i) { return log_sum_[part][Tile::stat_of(i)]; });
             if (!is_plain) {
                 hide<Tile>(scores[part], shared_.at.mask, row + 16 * part, first_key, lane_, 0.0F);
-            }
-        }
-    }
-
-    // dS = P (dP - delta)
-    RAGGEDDNN_DEVICE void differentiate(
-        const Accumulator (&weights)[PARTS][KEY_TILES],
-        const Accumulator (&d_weights)[PARTS][KEY_TILES],
-        typename Tile::WeightOperand (&made)[PARTS][KEY_TILES]) const {
-#pragma unroll
-        for (int part = 0; part < PARTS; ++part) {
-#pragma unroll
-            for (int t = 0; t < KEY_TILES; ++t) {
-                Accumulator d_scores;
-#pragma unroll
-                for (int i = 0; i < Tile::VALUES; ++i) {
-                    d_scores.x[i] = weights[part][t].x[i] *
-                                    (d_weights[part][t].x[i] - delta_[part][Tile::stat_of(i)]);
-                }
-                made[part][t] = Tile::weights(d_scores, lane_);
             }
         }
     }

@@ -11,7 +11,8 @@
 namespace raggeddnn::hip {
 
 // Arch: of tile/arch.hpp. Element: Bfloat16 or Float16. Shape: WIDTH (of q, k, v, padded with
-// zeros), TILE_ROWS, WAVE_ROWS (16 or 32 of them for each wave), BLOCK_KEYS.
+// zeros), TILE_ROWS, WAVE_ROWS (16 or 32 of them for each wave), BLOCK_ROWS (keys), SLOTS (blocks
+// of keys, and of values, in shared memory).
 template <class Arch_, class Element_, class Shape_>
 struct Forward : ForwardWork {
     using Arch = Arch_;
@@ -21,24 +22,21 @@ struct Forward : ForwardWork {
     using Accumulator = typename Tile::Accumulator;
     static constexpr int WIDTH = Shape::WIDTH;
     static constexpr int TILE_ROWS = Shape::TILE_ROWS;
-    static constexpr int BLOCK_KEYS = Shape::BLOCK_KEYS;
+    static constexpr int BLOCK_ROWS = Shape::BLOCK_ROWS;
     static constexpr int WAVE_ROWS = Shape::WAVE_ROWS;
-    static constexpr int SLOTS = Shape::SLOTS;    // blocks of keys in shared memory
+    static constexpr int SLOTS = Shape::SLOTS;
     static constexpr int PARTS = WAVE_ROWS / 16;  // tiles of 16 rows that a wave has
-    static constexpr int WAVES = TILE_ROWS / WAVE_ROWS;
-    static constexpr int THREADS = WAVES * Tile::WAVE;
-    static constexpr int KEY_TILES = BLOCK_KEYS / 16;
+    static constexpr int THREADS = TILE_ROWS / WAVE_ROWS * Tile::WAVE;
+    static constexpr int KEY_TILES = BLOCK_ROWS / 16;
     static constexpr int COLUMN_TILES = WIDTH / 16;
 
     using Queries = Block<TILE_ROWS, WIDTH>;
-    using Keys = Block<BLOCK_KEYS, WIDTH>;
+    using Keys = Block<BLOCK_ROWS, WIDTH>;
     using QueryStage = RowStage<Tile, Queries, THREADS, 1>;
     using KeyStage = RowStage<Tile, Keys, THREADS, SLOTS>;
     using Values = ValueStage<Tile, Keys, THREADS, SLOTS>;
     using ScoreProduct = typename Arch::template RowProduct<Tile, Queries, Keys, WAVE_ROWS>;
     using OutputProduct = typename Arch::template WeightProduct<Tile, Keys, WAVE_ROWS>;
-
-    static constexpr int LEAST_REGISTERS = 168;  // of a thread, where blocks share a processor
 
     // Where the product keeps the queries in registers, values take their place.
     static constexpr bool SHARES_Q = ScoreProduct::KEEPS_ROWS;
@@ -54,7 +52,8 @@ struct Forward : ForwardWork {
         TileWork<Sequence> at;
     };
 
-    static constexpr int BLOCK_ROWS = BLOCK_KEYS;
+    // Of threads that need 168 registers or more each.
+    static constexpr int BLOCKS_AT_ONCE = Arch::blocks_at_once(THREADS, 168, sizeof(Shared));
 
     RAGGEDDNN_INLINE static void run(const ForwardParams& p, Shared& shared) {
         run_tiles<Forward>(p, p.schedule, 0, shared);
@@ -71,11 +70,8 @@ struct Forward : ForwardWork {
     template <class Source>
     RAGGEDDNN_DEVICE void compute(Source& source) {
 #pragma unroll
-        for (int part = 0; part < PARTS; ++part) {
-            softmax_[part].start();
-#pragma unroll
-            for (int c = 0; c < COLUMN_TILES; ++c) output_[part][c] = Accumulator{};
-        }
+        for (int part = 0; part < PARTS; ++part) softmax_[part].start();
+        clear(output_);
         const int blocks = uniform(shared_.at.blocks());
         if (blocks <= 0) {
             source.find_place();
@@ -83,7 +79,7 @@ struct Forward : ForwardWork {
         }
         const Sequence& s = shared_.at.sequence;
         const int64_t head = shared_.at.work.head;
-        const int64_t first_key = shared_.at.range.begin * BLOCK_KEYS;
+        const int64_t first_key = shared_.at.range.begin * BLOCK_ROWS;
         QueryStage queries(source_of(p_.q, s.q, head, s.valid_q, p_.width),
                            shared_.at.work.tile * TILE_ROWS, shared_.q);
         KeyStage keys(source_of(p_.k, s.k, head / (p_.heads / p_.heads_k), s.valid_k, p_.width),
@@ -152,11 +148,8 @@ struct Forward : ForwardWork {
             softmax_[part].finish(factor(), inverse[part], log_sum);
             if (p_.stats.data) write_stats(part, log_sum);
         }
-        block_barrier();  // no wave reads queries any more
-        keep_results<Tile, Queries>(shared_.q, wave_row_, lane_, output_, inverse);
-        block_barrier();
-        write_results<Tile, Queries, THREADS>(
-            shared_.q,
+        write_tile<Tile, Queries, THREADS>(
+            shared_.q, wave_row_, lane_, output_, inverse,
             target_of(p_.o, s.o, shared_.at.work.head, shared_.at.work.tile * TILE_ROWS,
                       {rows_to_write(p_.o, s.rows_q, p_.max_rows_q), s.valid_q}, p_.value_width));
     }
@@ -175,7 +168,7 @@ private:
 
     RAGGEDDNN_DEVICE void hide_unseen(int block, Accumulator (&scores)[PARTS][KEY_TILES]) const {
         if (is_idle()) return;
-        const int64_t first_key = (shared_.at.range.begin + block) * BLOCK_KEYS;
+        const int64_t first_key = (shared_.at.range.begin + block) * BLOCK_ROWS;
         const int64_t row = shared_.at.work.tile * TILE_ROWS + wave_row_;
 #pragma unroll
         for (int part = 0; part < PARTS; ++part) {

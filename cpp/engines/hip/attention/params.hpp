@@ -77,6 +77,7 @@ struct alignas(16) Place {
 struct Schedule {
     Place* places;
     void* sequences;  // the pass's, of each place
+    void* read;       // the same, of each batch: offsets and lengths are read once
     // Of the tiles of one head of every batch, one after another.
     int32_t* place_of_tile;
     int64_t* tiles;                 // how many

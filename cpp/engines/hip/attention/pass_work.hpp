@@ -9,12 +9,22 @@
 
 namespace raggeddnn::hip {
 
-// Tiles of queries, forward.
-struct ForwardWork {
-    using Params = ForwardParams;
-    using Sequence = hip::Sequence;
+// Tiles of queries, of either pass.
+template <class Params_, class Sequence_>
+struct QueryWork {
+    using Params = Params_;
+    using Sequence = Sequence_;
     static constexpr bool IS_LAST_FIRST = true;
 
+    RAGGEDDNN_DEVICE static int64_t length(const Sequence& s) { return s.valid_k; }
+    RAGGEDDNN_DEVICE static int64_t heads(const Params& p) { return p.heads; }
+    RAGGEDDNN_DEVICE static Mask mask(const Params& p, const Sequence& s) {
+        return make_mask(p.band, s);
+    }
+    RAGGEDDNN_DEVICE static int64_t valid_rows(const Sequence& s) { return s.valid_q; }
+};
+
+struct ForwardWork : QueryWork<ForwardParams, Sequence> {
     RAGGEDDNN_DEVICE static Sequence read(const ForwardParams& p, int64_t batch, Fault& fault) {
         return read_sequence(p, batch, fault);
     }
@@ -24,32 +34,15 @@ struct ForwardWork {
         const int64_t stats = rows_to_write(p.stats, s.rows_q, p.max_rows_q);
         return stats > rows ? stats : rows;
     }
-    RAGGEDDNN_DEVICE static int64_t length(const Sequence& s) { return s.valid_k; }
-    RAGGEDDNN_EITHER static int64_t heads(const ForwardParams& p) { return p.heads; }
-    RAGGEDDNN_DEVICE static Mask mask(const ForwardParams& p, const Sequence& s) {
-        return make_mask(p.band, s);
-    }
-    RAGGEDDNN_DEVICE static int64_t valid_rows(const Sequence& s) { return s.valid_q; }
 };
 
-// Tiles of queries, backward.
-struct QueryGradientWork {
-    using Params = BackwardParams;
-    using Sequence = BackwardSequence;
-    static constexpr bool IS_LAST_FIRST = true;
-
+struct QueryGradientWork : QueryWork<BackwardParams, BackwardSequence> {
     RAGGEDDNN_DEVICE static Sequence read(const BackwardParams& p, int64_t batch, Fault& fault) {
         return read_backward_sequence(p, batch, fault);
     }
     RAGGEDDNN_DEVICE static int64_t rows(const BackwardParams& p, const Sequence& s) {
         return rows_to_write(p.d_q, s.rows_q, p.max_rows_q);
     }
-    RAGGEDDNN_DEVICE static int64_t length(const Sequence& s) { return s.valid_k; }
-    RAGGEDDNN_EITHER static int64_t heads(const BackwardParams& p) { return p.heads; }
-    RAGGEDDNN_DEVICE static Mask mask(const BackwardParams& p, const Sequence& s) {
-        return make_mask(p.band, s);
-    }
-    RAGGEDDNN_DEVICE static int64_t valid_rows(const Sequence& s) { return s.valid_q; }
 };
 
 // Tiles of keys, of the heads of K.

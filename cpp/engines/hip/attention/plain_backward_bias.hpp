@@ -8,11 +8,11 @@ namespace raggeddnn::hip {
 
 template <class Arch_, class Element_>
 struct PlainBackwardBias {
-    using Arch = PlainArch<Arch_, 1>;
+    using Arch = Arch_;
     using Element = Element_;
     using Params = BackwardParams;
     static constexpr int THREADS = PLAIN_THREADS;
-    static constexpr int LEAST_REGISTERS = PLAIN_REGISTERS;
+    static constexpr int BLOCKS_AT_ONCE = plain_blocks_at_once(1);
 
     struct Shared {
         PlainMemory memory;

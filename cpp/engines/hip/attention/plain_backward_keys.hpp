@@ -10,20 +10,16 @@ namespace raggeddnn::hip {
 // Element and Shape: as PlainForward's.
 template <class Arch_, class Element_, class Shape_>
 struct PlainBackwardKeys : KeyGradientWork {
+    using Arch = Arch_;
     using Element = Element_;
     using Shape = Shape_;
     static constexpr int TILE_ROWS = PLAIN_SIZE;
     static constexpr int BLOCK_ROWS = PLAIN_SIZE;
     static constexpr int THREADS = PLAIN_THREADS;
-    static constexpr int LEAST_REGISTERS = PLAIN_REGISTERS;
     static constexpr int SLICES = Shape::WIDTH / PLAIN_SIZE;
-    using Arch = PlainArch<Arch_, SLICES>;
+    static constexpr int BLOCKS_AT_ONCE = plain_blocks_at_once(SLICES);
 
-    struct Shared {
-        PlainMemory memory;
-        PlainDropout dropout;
-        TileWork<Sequence> at;
-    };
+    using Shared = PlainShared<Sequence>;
 
     // Those of dK, then those of dV.
     RAGGEDDNN_EITHER static int64_t heads(const BackwardParams& p) {
@@ -31,8 +27,7 @@ struct PlainBackwardKeys : KeyGradientWork {
     }
 
     RAGGEDDNN_INLINE static void run(const BackwardParams& p, Shared& shared) {
-        if (thread_index() == 0) shared.dropout = read_dropout(p.dropout);
-        run_tiles<PlainBackwardKeys>(p, p.schedule_k, 0, shared);
+        run_plain_tiles<PlainBackwardKeys>(p, p.schedule_k, shared);
     }
 
     // A tile.

@@ -9,25 +9,20 @@ namespace raggeddnn::hip {
 template <class Arch_, class Element_, class Shape_>
 struct PlainBackwardQueries : QueryGradientWork {
     static constexpr bool IS_PLAIN = true;
+    using Arch = Arch_;
     using Element = Element_;
     using Shape = Shape_;
     static constexpr int WIDTH = Shape::WIDTH;
     static constexpr int TILE_ROWS = PLAIN_SIZE;
     static constexpr int BLOCK_ROWS = PLAIN_SIZE;
     static constexpr int THREADS = PLAIN_THREADS;
-    static constexpr int LEAST_REGISTERS = PLAIN_REGISTERS;
     static constexpr int SLICES = WIDTH / PLAIN_SIZE;
-    using Arch = PlainArch<Arch_, SLICES>;
+    static constexpr int BLOCKS_AT_ONCE = plain_blocks_at_once(SLICES);
 
-    struct Shared {
-        PlainMemory memory;
-        PlainDropout dropout;
-        TileWork<Sequence> at;
-    };
+    using Shared = PlainShared<Sequence>;
 
     RAGGEDDNN_INLINE static void run(const BackwardParams& p, Shared& shared) {
-        if (thread_index() == 0) shared.dropout = read_dropout(p.dropout);
-        run_tiles<PlainBackwardQueries>(p, p.schedule_q, 0, shared);
+        run_plain_tiles<PlainBackwardQueries>(p, p.schedule_q, shared);
     }
 
     // A tile.

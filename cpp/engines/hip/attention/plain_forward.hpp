@@ -11,28 +11,23 @@
 namespace raggeddnn::hip {
 
 // Element: Float32, Bfloat16 or Float16. Shape: WIDTH (of q, k, v at most, a multiple of
-// PLAIN_SIZE), TILE_ROWS and BLOCK_KEYS (PLAIN_SIZE).
+// PLAIN_SIZE).
 template <class Arch_, class Element_, class Shape_>
 struct PlainForward : ForwardWork {
     static constexpr bool IS_PLAIN = true;
+    using Arch = Arch_;
     using Element = Element_;
     using Shape = Shape_;
     static constexpr int TILE_ROWS = PLAIN_SIZE;
     static constexpr int BLOCK_ROWS = PLAIN_SIZE;
     static constexpr int THREADS = PLAIN_THREADS;
-    static constexpr int LEAST_REGISTERS = PLAIN_REGISTERS;
     static constexpr int SLICES = Shape::WIDTH / PLAIN_SIZE;
-    using Arch = PlainArch<Arch_, SLICES>;
+    static constexpr int BLOCKS_AT_ONCE = plain_blocks_at_once(SLICES);
 
-    struct Shared {
-        PlainMemory memory;
-        PlainDropout dropout;
-        TileWork<Sequence> at;
-    };
+    using Shared = PlainShared<Sequence>;
 
     RAGGEDDNN_INLINE static void run(const ForwardParams& p, Shared& shared) {
-        if (thread_index() == 0) shared.dropout = read_dropout(p.dropout);
-        run_tiles<PlainForward>(p, p.schedule, 0, shared);
+        run_plain_tiles<PlainForward>(p, p.schedule, shared);
     }
 
     // A tile.

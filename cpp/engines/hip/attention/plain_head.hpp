@@ -9,6 +9,7 @@
 #include "raggeddnn/plugin/philox.hpp"
 #include "sequence.hpp"
 #include "softmax.hpp"
+#include "tile_work.hpp"
 
 namespace raggeddnn::hip {
 
@@ -134,5 +135,20 @@ private:
         return Element::to_float(static_cast<const typename Element::Stored*>(p.bias.data)[at]);
     }
 };
+
+// Of passes over tiles of rows.
+template <class Sequence>
+struct PlainShared {
+    PlainMemory memory;
+    PlainDropout dropout;
+    TileWork<Sequence> at;
+};
+
+template <class Pass>
+RAGGEDDNN_INLINE void run_plain_tiles(const typename Pass::Params& p, const Schedule& schedule,
+                                      typename Pass::Shared& shared) {
+    if (thread_index() == 0) shared.dropout = read_dropout(p.dropout);
+    run_tiles<Pass>(p, schedule, 0, shared);
+}
 
 }  // namespace raggeddnn::hip

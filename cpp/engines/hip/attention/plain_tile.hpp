@@ -12,16 +12,12 @@ inline constexpr int PLAIN_SIZE = 64;
 inline constexpr int PLAIN_SIDE = 16;  // threads across a tile; they lie within one wave
 inline constexpr int PLAIN_EACH = PLAIN_SIZE / PLAIN_SIDE;
 inline constexpr int PLAIN_THREADS = PLAIN_SIDE * PLAIN_SIDE;
-inline constexpr int PLAIN_REGISTERS = 128;
 // Floats from row to row: four on, so that loads of 16 bytes from eight rows meet all banks.
 inline constexpr int PLAIN_PITCH = PLAIN_SIZE + 4;
 
-// An architecture whose processors shall have registers for two blocks, so that one computes while
-// the other loads; sums over more than two slices of the width do not leave so many.
-template <class Arch, int SLICES>
-struct PlainArch : Arch {
-    static constexpr int blocks_at_once(int, int, int) { return SLICES > 2 ? 1 : 2; }
-};
+// Of a processor, so that one computes while another loads; sums over more than two slices of the
+// width leave no registers for that.
+inline constexpr int plain_blocks_at_once(int slices) { return slices > 2 ? 1 : 2; }
 
 struct alignas(16) PlainMemory {
     float left[PLAIN_SIZE * PLAIN_PITCH];

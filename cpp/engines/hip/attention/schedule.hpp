@@ -64,22 +64,22 @@ RAGGEDDNN_DEVICE void make_schedule(const typename Pass::Params& p, const Schedu
     if (thread == 0 && schedule.faults) *schedule.faults = {schedule.owner, {}};
     block_barrier();
     Fault fault;
-    typename Pass::Sequence s{};
+    auto* const sequences = static_cast<typename Pass::Sequence*>(schedule.sequences);
+    auto* const read = static_cast<typename Pass::Sequence*>(schedule.read);
     for (int64_t b = thread; b < batches; b += SCHEDULE_THREADS) {
-        s = Pass::read(p, b, fault);
-        add_shared(&shared.counts[bucket_of(Pass::length(s))], 1);
+        read[b] = Pass::read(p, b, fault);
+        add_shared(&shared.counts[bucket_of(Pass::length(read[b]))], 1);
     }
     if (schedule.faults) claim_first(schedule.faults, fault);
     sum_up(shared.counts);
     if (schedule.faults) write_first(schedule.faults, fault);
     for (int64_t b = thread; b < batches; b += SCHEDULE_THREADS) {
-        if (batches > SCHEDULE_THREADS) s = Pass::read(p, b, fault);
+        const typename Pass::Sequence s = read[b];
         // From a bucket's end to its beginning.
-        int64_t place = add_shared(&shared.counts[bucket_of(Pass::length(s))], -1) - 1;
-        if (place < 0) place = 0;  // the lengths were changed since they were counted
+        const int64_t place = add_shared(&shared.counts[bucket_of(Pass::length(s))], -1) - 1;
         const int64_t tiles = (Pass::rows(p, s) + Pass::TILE_ROWS - 1) / Pass::TILE_ROWS;
         schedule.places[place] = {0, static_cast<int32_t>(tiles), static_cast<int32_t>(b)};
-        static_cast<typename Pass::Sequence*>(schedule.sequences)[place] = s;
+        sequences[place] = s;
     }
     block_barrier();
     // Each thread has places next to each other.

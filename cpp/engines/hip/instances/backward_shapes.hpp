@@ -2,19 +2,14 @@
 #pragma once
 
 #include "../tile/arch.hpp"
+#include "pass_sizes.hpp"
 
 namespace raggeddnn::hip {
 
 enum class Gradients { OF_KEYS, OF_VALUES, OF_BOTH };
 
-template <int WIDTH_, int TILE_ROWS_, int WAVE_ROWS_, int BLOCK_ROWS_, int SLOTS_,
-          Gradients GRADIENTS = Gradients::OF_BOTH>
-struct PassSizes {
-    static constexpr int WIDTH = WIDTH_;
-    static constexpr int TILE_ROWS = TILE_ROWS_;
-    static constexpr int WAVE_ROWS = WAVE_ROWS_;
-    static constexpr int BLOCK_ROWS = BLOCK_ROWS_;
-    static constexpr int SLOTS = SLOTS_;
+template <class Sizes, Gradients GRADIENTS = Gradients::OF_BOTH>
+struct KeySizes : Sizes {
     static constexpr bool HAS_KEYS = GRADIENTS != Gradients::OF_VALUES;
     static constexpr bool HAS_VALUES = GRADIENTS != Gradients::OF_KEYS;
 };
@@ -28,17 +23,17 @@ struct BackwardShape;
     template <>                                                    \
     struct BackwardShape<ARCH, WIDTH_> {                           \
         using Queries = PassSizes<WIDTH_, QUERIES>;                \
-        using Keys = PassSizes<WIDTH_, KEYS>;                      \
+        using Keys = KeySizes<PassSizes<WIDTH_, KEYS>>;            \
         using Values = void;                                       \
         static constexpr const char* REASON = WHY;                 \
     };
-#define RAGGEDDNN_SPLIT_BACKWARD_SHAPE(ARCH, WIDTH_, QUERIES, KEYS, WHY) \
-    template <>                                                          \
-    struct BackwardShape<ARCH, WIDTH_> {                                 \
-        using Queries = PassSizes<WIDTH_, QUERIES>;                      \
-        using Keys = PassSizes<WIDTH_, KEYS, Gradients::OF_KEYS>;        \
-        using Values = PassSizes<WIDTH_, KEYS, Gradients::OF_VALUES>;    \
-        static constexpr const char* REASON = WHY;                       \
+#define RAGGEDDNN_SPLIT_BACKWARD_SHAPE(ARCH, WIDTH_, QUERIES, KEYS, WHY)        \
+    template <>                                                                 \
+    struct BackwardShape<ARCH, WIDTH_> {                                        \
+        using Queries = PassSizes<WIDTH_, QUERIES>;                             \
+        using Keys = KeySizes<PassSizes<WIDTH_, KEYS>, Gradients::OF_KEYS>;     \
+        using Values = KeySizes<PassSizes<WIDTH_, KEYS>, Gradients::OF_VALUES>; \
+        static constexpr const char* REASON = WHY;                              \
     };
 #define RAGGEDDNN_SIZES(...) __VA_ARGS__
 

@@ -11,9 +11,7 @@
 namespace raggeddnn::hip {
 
 template <class Pass>
-__global__ void __launch_bounds__(Pass::THREADS,
-                                  Pass::Arch::blocks_at_once(Pass::THREADS, Pass::LEAST_REGISTERS,
-                                                             sizeof(typename Pass::Shared)))
+__global__ void __launch_bounds__(Pass::THREADS, Pass::BLOCKS_AT_ONCE)
     run_pass(const RAGGEDDNN_GRID_CONSTANT typename Pass::Params params) {
     if constexpr (Pass::Arch::IS_COMPILED) {
 #if defined(__CUDACC__)  // where more than 48 KB has to be asked for at the launch

@@ -9,8 +9,6 @@ namespace raggeddnn::hip {
 template <int WIDTH_>
 struct PlainShape {
     static constexpr int WIDTH = WIDTH_;
-    static constexpr int TILE_ROWS = PLAIN_SIZE;
-    static constexpr int BLOCK_KEYS = PLAIN_SIZE;
     static constexpr const char* REASON =
         "4 x 4 sums a thread: eight multiplications for each load from shared memory";
 };

@@ -20,9 +20,9 @@ inline constexpr bool IS_PLAIN = requires { Pass::IS_PLAIN; };
 template <class Pass>
 KernelFacts facts_of() {
     using Shape = typename Pass::Shape;
-    return {Pass::Arch::NAME,  KIND_OF<typename Pass::Element>,
-            Shape::WIDTH,      Shape::TILE_ROWS,
-            Shape::BLOCK_KEYS, Shape::REASON,
+    return {Pass::Arch::NAME, KIND_OF<typename Pass::Element>,
+            Shape::WIDTH,     Pass::TILE_ROWS,
+            Pass::BLOCK_ROWS, Shape::REASON,
             IS_PLAIN<Pass>};
 }
 

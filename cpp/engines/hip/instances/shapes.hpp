@@ -2,26 +2,17 @@
 #pragma once
 
 #include "../tile/arch.hpp"
+#include "pass_sizes.hpp"
 
 namespace raggeddnn::hip {
-
-// SLOTS: blocks of keys, and of values, that shared memory holds.
-template <int WIDTH_, int TILE_ROWS_, int WAVE_ROWS_, int BLOCK_KEYS_, int SLOTS_>
-struct ForwardSizes {
-    static constexpr int WIDTH = WIDTH_;
-    static constexpr int TILE_ROWS = TILE_ROWS_;
-    static constexpr int WAVE_ROWS = WAVE_ROWS_;
-    static constexpr int BLOCK_KEYS = BLOCK_KEYS_;
-    static constexpr int SLOTS = SLOTS_;
-};
 
 template <class Arch, int WIDTH>
 struct ForwardShape;
 
-#define RAGGEDDNN_FORWARD_SLOTS(ARCH, WIDTH_, ROWS, WAVE_ROWS_, KEYS, SLOTS_, WHY)             \
-    template <>                                                                                \
-    struct ForwardShape<ARCH, WIDTH_> : ForwardSizes<WIDTH_, ROWS, WAVE_ROWS_, KEYS, SLOTS_> { \
-        static constexpr const char* REASON = WHY;                                             \
+#define RAGGEDDNN_FORWARD_SLOTS(ARCH, WIDTH_, ROWS, WAVE_ROWS_, KEYS, SLOTS_, WHY)          \
+    template <>                                                                             \
+    struct ForwardShape<ARCH, WIDTH_> : PassSizes<WIDTH_, ROWS, WAVE_ROWS_, KEYS, SLOTS_> { \
+        static constexpr const char* REASON = WHY;                                          \
     };
 #define RAGGEDDNN_FORWARD_SHAPE(ARCH, WIDTH_, ROWS, WAVE_ROWS_, KEYS, WHY) \
     RAGGEDDNN_FORWARD_SLOTS(ARCH, WIDTH_, ROWS, WAVE_ROWS_, KEYS, 2, WHY)

@@ -15,11 +15,18 @@ struct Words {
 
 // What the three share. LDS rows are padded by one chunk against bank conflicts. Places are sums of
 // a lane's part, which takes one register, and of one that is known when compiling.
-template <class Element_>
+// STEP_: of the width, for one product; OPERAND, VALUE: words of a lane's rows and columns, and of
+// its weights and values. Eight words hold all 16 elements; fewer are those of the lane's group.
+template <class Element_, int STEP_, int OPERAND, int VALUE>
 struct AmdTile {
     static constexpr int BACKWARD_STEPS = 16;  // of a product at once, beside the sums
     using Element = Element_;
     static constexpr int STATS = 1;
+    static constexpr int STEP = STEP_;
+    using RowOperand = Words<OPERAND>;
+    using ColumnOperand = Words<OPERAND>;
+    using WeightOperand = Words<VALUE>;
+    using ValueOperand = Words<VALUE>;
 
     RAGGEDDNN_DEVICE static int stat_of(int) { return 0; }
     RAGGEDDNN_DEVICE static int row_of_stat(int lane, int) { return lane & 15; }
@@ -37,38 +44,11 @@ struct AmdTile {
     // What stages wrote is what products read.
     RAGGEDDNN_DEVICE static void show_to_products() {}
 
-    template <int COUNT, int WORDS>
-    RAGGEDDNN_DEVICE static Words<WORDS> load(const uint16_t* from) {
-        Words<WORDS> loaded;
-        __builtin_memcpy(&loaded, __builtin_assume_aligned(from, COUNT), sizeof(loaded));
-        return loaded;
-    }
-};
-
-template <class Element>
-struct CdnaTile : AmdTile<Element> {
-    using Base = AmdTile<Element>;
-    static constexpr int WAVE = 64;
-    static constexpr int VALUES = 4;
-    static constexpr int ADJACENT = 4;  // values in columns next to each other
-    static constexpr int STEP = 32;     // two instructions: the order of the sum does not matter
-    static constexpr bool KEEPS_ROWS = true;  // in registers, of which there are 512
-    using RowOperand = Words<4>;
-    using ColumnOperand = Words<4>;
-    using WeightOperand = Words<2>;
-    using ValueOperand = Words<2>;
-    struct Accumulator {
-        float x[VALUES];
-    };
-
-    RAGGEDDNN_DEVICE static int column_of(int lane, int i) { return 4 * (lane >> 4) + i; }
-
     template <class Block>
     RAGGEDDNN_DEVICE static RowOperand load_row(const uint16_t* memory, int row, int step,
                                                 int lane) {
-        return Base::template load<16, 4>(memory +
-                                          Base::template place<Block>(lane & 15, lane >> 4) +
-                                          Base::template place<Block>(row, 4 * step));
+        return load<OPERAND>(memory + place<Block>(lane & 15, OPERAND == 8 ? 0 : lane >> 4) +
+                             place<Block>(row, STEP / 8 * step));
     }
     template <class Block>
     RAGGEDDNN_DEVICE static ColumnOperand load_column(const uint16_t* memory, int row, int step,
@@ -78,10 +58,39 @@ struct CdnaTile : AmdTile<Element> {
     template <class Block>
     RAGGEDDNN_DEVICE static ValueOperand load_value(const uint16_t* memory, int key, int column,
                                                     int lane) {
-        return Base::template load<8, 2>(memory + Base::template place_of_column<Block>(lane & 15) +
-                                         4 * (lane >> 4) +
-                                         Base::template place_of_column<Block>(column) + key);
+        return load<VALUE>(memory + place_of_column<Block>(lane & 15) +
+                           (VALUE == 8 ? 0 : 2 * VALUE * (lane >> 4)) +
+                           place_of_column<Block>(column) + key);
     }
+
+private:
+    template <int WORDS>
+    RAGGEDDNN_DEVICE static Words<WORDS> load(const uint16_t* from) {
+        Words<WORDS> loaded;
+        __builtin_memcpy(&loaded, __builtin_assume_aligned(from, WORDS < 4 ? 4 * WORDS : 16),
+                         sizeof(loaded));
+        return loaded;
+    }
+};
+
+// A product of rows is two instructions: the order of the sum does not matter.
+template <class Element>
+struct CdnaTile : AmdTile<Element, 32, 4, 2> {
+    using Base = AmdTile<Element, 32, 4, 2>;
+    using typename Base::ColumnOperand;
+    using typename Base::RowOperand;
+    using typename Base::ValueOperand;
+    using typename Base::WeightOperand;
+    static constexpr int WAVE = 64;
+    static constexpr int VALUES = 4;
+    static constexpr int ADJACENT = 4;        // values in columns next to each other
+    static constexpr bool KEEPS_ROWS = true;  // in registers, of which there are 512
+    struct Accumulator {
+        float x[VALUES];
+    };
+
+    RAGGEDDNN_DEVICE static int column_of(int lane, int i) { return 4 * (lane >> 4) + i; }
+
     RAGGEDDNN_DEVICE static void multiply_row(const RowOperand& row, const ColumnOperand& column,
                                               Accumulator& sum) {
         mfma_16x16x16<Element>(sum.x, column.r, row.r);
@@ -105,11 +114,10 @@ struct CdnaTile : AmdTile<Element> {
 };
 
 // Both generations of WMMA: 32 lanes, 8 values of a tile each.
-template <class Element>
-struct RdnaTile : AmdTile<Element> {
+template <class Element, int OPERAND>
+struct RdnaTile : AmdTile<Element, 16, OPERAND, OPERAND> {
     static constexpr int WAVE = 32;
     static constexpr int VALUES = 8;
-    static constexpr int STEP = 16;
     static constexpr bool KEEPS_ROWS = false;  // 256 registers are few
     struct Accumulator {
         float x[VALUES];
@@ -120,36 +128,18 @@ struct RdnaTile : AmdTile<Element> {
 };
 
 template <class Element>
-struct Rdna3Tile : RdnaTile<Element> {
-    using Base = RdnaTile<Element>;
+struct Rdna3Tile : RdnaTile<Element, 8> {
+    using Base = RdnaTile<Element, 8>;
     static constexpr int ADJACENT = 1;
     static constexpr int BACKWARD_STEPS = 2;
     using typename Base::Accumulator;
-    using RowOperand = Words<8>;
-    using ColumnOperand = Words<8>;
-    using WeightOperand = Words<8>;
-    using ValueOperand = Words<8>;
+    using typename Base::ColumnOperand;
+    using typename Base::RowOperand;
+    using typename Base::ValueOperand;
+    using typename Base::WeightOperand;
 
     RAGGEDDNN_DEVICE static int column_of(int lane, int i) { return 2 * i + (lane >> 4); }
 
-    template <class Block>
-    RAGGEDDNN_DEVICE static RowOperand load_row(const uint16_t* memory, int row, int step,
-                                                int lane) {
-        return Base::template load<16, 8>(memory + Base::template place<Block>(lane & 15, 0) +
-                                          Base::template place<Block>(row, 2 * step));
-    }
-    template <class Block>
-    RAGGEDDNN_DEVICE static ColumnOperand load_column(const uint16_t* memory, int row, int step,
-                                                      int lane) {
-        return load_row<Block>(memory, row, step, lane);
-    }
-    template <class Block>
-    RAGGEDDNN_DEVICE static ValueOperand load_value(const uint16_t* memory, int key, int column,
-                                                    int lane) {
-        return Base::template load<16, 8>(memory +
-                                          Base::template place_of_column<Block>(lane & 15) +
-                                          Base::template place_of_column<Block>(column) + key);
-    }
     RAGGEDDNN_DEVICE static void multiply_row(const RowOperand& row, const ColumnOperand& column,
                                               Accumulator& sum) {
         wmma_rdna3<Element>(sum.x, column.r, row.r);
@@ -170,36 +160,17 @@ struct Rdna3Tile : RdnaTile<Element> {
 };
 
 template <class Element>
-struct Rdna4Tile : RdnaTile<Element> {
-    using Base = RdnaTile<Element>;
+struct Rdna4Tile : RdnaTile<Element, 4> {
+    using Base = RdnaTile<Element, 4>;
     static constexpr int ADJACENT = 8;
     using typename Base::Accumulator;
-    using RowOperand = Words<4>;
-    using ColumnOperand = Words<4>;
-    using WeightOperand = Words<4>;
-    using ValueOperand = Words<4>;
+    using typename Base::ColumnOperand;
+    using typename Base::RowOperand;
+    using typename Base::ValueOperand;
+    using typename Base::WeightOperand;
 
     RAGGEDDNN_DEVICE static int column_of(int lane, int i) { return 8 * (lane >> 4) + i; }
 
-    template <class Block>
-    RAGGEDDNN_DEVICE static RowOperand load_row(const uint16_t* memory, int row, int step,
-                                                int lane) {
-        return Base::template load<16, 4>(memory +
-                                          Base::template place<Block>(lane & 15, lane >> 4) +
-                                          Base::template place<Block>(row, 2 * step));
-    }
-    template <class Block>
-    RAGGEDDNN_DEVICE static ColumnOperand load_column(const uint16_t* memory, int row, int step,
-                                                      int lane) {
-        return load_row<Block>(memory, row, step, lane);
-    }
-    template <class Block>
-    RAGGEDDNN_DEVICE static ValueOperand load_value(const uint16_t* memory, int key, int column,
-                                                    int lane) {
-        return Base::template load<16, 4>(
-            memory + Base::template place_of_column<Block>(lane & 15) + 8 * (lane >> 4) +
-            Base::template place_of_column<Block>(column) + key);
-    }
     RAGGEDDNN_DEVICE static void multiply_row(const RowOperand& row, const ColumnOperand& column,
                                               Accumulator& sum) {
         wmma_rdna4<Element>(sum.x, column.r, row.r);

@@ -6,6 +6,15 @@
 
 namespace raggeddnn::hip {
 
+template <class Accumulator, int PARTS, int TILES>
+RAGGEDDNN_DEVICE void clear(Accumulator (&sums)[PARTS][TILES]) {
+#pragma unroll
+    for (int part = 0; part < PARTS; ++part) {
+#pragma unroll
+        for (int t = 0; t < TILES; ++t) sums[part][t] = Accumulator{};
+    }
+}
+
 // Rows times the rows of another block, both in shared memory: scores of queries and keys.
 // `Rows`, `Columns`: their blocks, of one width. A wave has WAVE_ROWS rows.
 // Loads of MOST_STEPS steps of the width are under way at once.
@@ -34,11 +43,7 @@ public:
 
     // sum = rows columns^T
     RAGGEDDNN_DEVICE void begin(const uint16_t* columns, Accumulator (&sum)[PARTS][TILES]) const {
-#pragma unroll
-        for (int part = 0; part < PARTS; ++part) {
-#pragma unroll
-            for (int t = 0; t < TILES; ++t) sum[part][t] = Accumulator{};
-        }
+        clear(sum);
 #pragma unroll STEPS_AT_ONCE
         for (int step = 0; step < STEPS; ++step) {
             typename Tile::RowOperand rows[PARTS];

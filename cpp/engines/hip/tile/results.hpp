@@ -82,4 +82,29 @@ RAGGEDDNN_DEVICE void write_results(const uint16_t* memory, const RowTarget& tar
     }
 }
 
+// The same factor for all rows.
+template <class Tile, int PARTS>
+struct RowFactors {
+    RAGGEDDNN_DEVICE explicit RowFactors(float factor) {
+#pragma unroll
+        for (int part = 0; part < PARTS; ++part) {
+#pragma unroll
+            for (int stat = 0; stat < Tile::STATS; ++stat) of[part][stat] = factor;
+        }
+    }
+    float of[PARTS][Tile::STATS];
+};
+
+// A tile's results, by way of `memory`, which waves may be reading when they come here.
+template <class Tile, class Rows, int THREADS, int PARTS, int COLUMN_TILES>
+RAGGEDDNN_DEVICE void write_tile(uint16_t* memory, int wave_row, int lane,
+                                 const typename Tile::Accumulator (&sum)[PARTS][COLUMN_TILES],
+                                 const float (&factor)[PARTS][Tile::STATS],
+                                 const RowTarget& target) {
+    block_barrier();
+    keep_results<Tile, Rows>(memory, wave_row, lane, sum, factor);
+    block_barrier();
+    write_results<Tile, Rows, THREADS>(memory, target);
+}
+
 }  // namespace raggeddnn::hip

@@ -53,17 +53,15 @@ private:
     int is_wide_;
 };
 
-// Blocks of rows one after another, by `THREADS` threads. Registers are the second place that a
-// block in flight needs: there is one in LDS, whatever SLOTS says.
-template <class Tile, class Block, int THREADS, int>
-struct RowStage {
+// Blocks of rows one after another, by `THREADS` threads, each of whose units is UNIT_ROWS rows of
+// one chunk. Registers are the second place that a block in flight needs: there is one in LDS.
+template <class Block, int THREADS, int UNIT_ROWS>
+struct RegisterStage {
     static constexpr bool WRITES_AT_FINISH = true;
-    static constexpr int CHUNKS = Block::CHUNKS;
-    static constexpr int SHARED_ELEMENTS = Block::ROWS * (Block::WIDTH + 8);
-    static constexpr int PER_THREAD = (Block::ROWS * CHUNKS + THREADS - 1) / THREADS;
-    static constexpr bool CHUNKS_ARE_EVEN = Block::ROWS * CHUNKS % THREADS == 0;
+    static constexpr int UNITS = Block::ROWS / UNIT_ROWS * Block::CHUNKS;
+    static constexpr int PER_THREAD = (UNITS + THREADS - 1) / THREADS;
 
-    RAGGEDDNN_DEVICE RowStage(const RowSource& source, int64_t first_row, uint16_t* memory)
+    RAGGEDDNN_DEVICE RegisterStage(const RowSource& source, int64_t first_row, uint16_t* memory)
         : rows_(source, first_row), memory_(memory), thread_(renewed_thread_index()) {
         find_offsets();
     }
@@ -72,39 +70,43 @@ struct RowStage {
         rows_ = BlockRows<Block>(source, first_row);
         find_offsets();
     }
-
     // Starts the next block.
     RAGGEDDNN_DEVICE void begin() {
         if (!rows_.is_wide()) return;
 #pragma unroll
-        for (int n = 0; n < PER_THREAD; ++n) held_[n] = rows_.load(offset_[n], 0);
+        for (int n = 0; n < PER_THREAD; ++n) {
+#pragma unroll
+            for (int row = 0; row < UNIT_ROWS; ++row) held_[n][row] = rows_.load(offset_[n], row);
+        }
         rows_.next();
     }
-    // The memory must be free.
-    template <int PENDING>
-    RAGGEDDNN_DEVICE void finish() {
+
+protected:
+    // write(held rows, first row, chunk), of each unit; `gather(source)` where no wide load can
+    // read the rows.
+    template <class Write, class Gather>
+    RAGGEDDNN_DEVICE void finish_units(const Write& write, const Gather& gather) {
         if (!rows_.is_wide()) {
-            gather_rows<Tile, Block, THREADS>(memory_, rows_.source());
+            gather(rows_.source());
             rows_.next();
             return;
         }
 #pragma unroll
         for (int n = 0; n < PER_THREAD; ++n) {
             const int i = thread_ + n * THREADS;
-            if (CHUNKS_ARE_EVEN || i < Block::ROWS * CHUNKS) {
-                *reinterpret_cast<Chunk*>(
-                    memory_ + Tile::template place<Block>(i / CHUNKS, i % CHUNKS)) = held_[n];
+            if (UNITS % THREADS == 0 || i < UNITS) {
+                write(held_[n], UNIT_ROWS * (i / Block::CHUNKS), i % Block::CHUNKS);
             }
         }
     }
-    RAGGEDDNN_DEVICE uint16_t* current() const { return memory_; }
+    RAGGEDDNN_DEVICE uint16_t* memory() const { return memory_; }
 
 private:
     RAGGEDDNN_DEVICE void find_offsets() {
 #pragma unroll
         for (int n = 0; n < PER_THREAD; ++n) {
             const int i = thread_ + n * THREADS;
-            offset_[n] = rows_.offset(i / CHUNKS, i % CHUNKS);
+            offset_[n] = rows_.offset(UNIT_ROWS * (i / Block::CHUNKS), i % Block::CHUNKS);
         }
     }
 
@@ -112,68 +114,58 @@ private:
     uint16_t* memory_;
     int thread_;
     uint32_t offset_[PER_THREAD];
-    Chunk held_[PER_THREAD];
+    Chunk held_[PER_THREAD][UNIT_ROWS];
 };
 
-// The same with rows and columns exchanged, so that four rows of a column lie together, and the
-// rows as they are as well where IS_BOTH.
-template <class Tile, class Block, int THREADS, bool IS_BOTH>
-struct TransposingStage {
-    static constexpr bool WRITES_AT_FINISH = true;
-    static constexpr int CHUNKS = Block::CHUNKS;
-    static constexpr int UNITS = Block::ROWS / 4 * CHUNKS;  // of 4 rows by 8 columns
-    static constexpr int ROW_ELEMENTS = IS_BOTH ? Block::ROWS * (Block::WIDTH + 8) : 0;
-    static constexpr int SHARED_ELEMENTS = Block::WIDTH * (Block::ROWS + 8) + ROW_ELEMENTS;
-    static constexpr int PER_THREAD = (UNITS + THREADS - 1) / THREADS;
-    static constexpr bool UNITS_ARE_EVEN = UNITS % THREADS == 0;
+// Rows as they are, whatever SLOTS says in one place.
+template <class Tile, class Block, int THREADS, int>
+struct RowStage : RegisterStage<Block, THREADS, 1> {
+    using Base = RegisterStage<Block, THREADS, 1>;
+    static constexpr int SHARED_ELEMENTS = Block::ROWS * (Block::WIDTH + 8);
+    using Base::Base;
 
-    RAGGEDDNN_DEVICE TransposingStage(const RowSource& source, int64_t first_row, uint16_t* memory)
-        : rows_(source, first_row), memory_(memory), thread_(renewed_thread_index()) {
-        find_offsets();
-    }
-    // Goes on with other rows.
-    RAGGEDDNN_DEVICE void restart(const RowSource& source, int64_t first_row) {
-        rows_ = BlockRows<Block>(source, first_row);
-        find_offsets();
-    }
-
-    RAGGEDDNN_DEVICE void begin() {
-        if (!rows_.is_wide()) return;
-#pragma unroll
-        for (int n = 0; n < PER_THREAD; ++n) {
-#pragma unroll
-            for (int row = 0; row < 4; ++row) held_[n][row] = rows_.load(offset_[n], row);
-        }
-        rows_.next();
-    }
+    // The memory must be free.
     template <int PENDING>
     RAGGEDDNN_DEVICE void finish() {
-        if (!rows_.is_wide()) {
-            gather(current_values(), rows_.source());
-            if constexpr (IS_BOTH) gather_rows<Tile, Block, THREADS>(memory_, rows_.source());
-            rows_.next();
-            return;
-        }
-#pragma unroll
-        for (int n = 0; n < PER_THREAD; ++n) {
-            const int i = thread_ + n * THREADS;
-            if (UNITS_ARE_EVEN || i < UNITS) write(held_[n], 4 * (i / CHUNKS), i % CHUNKS);
-        }
+        uint16_t* const memory = this->memory();
+        this->finish_units(
+            [memory](const Chunk(&rows)[1], int row, int chunk) {
+                *reinterpret_cast<Chunk*>(memory + Tile::template place<Block>(row, chunk)) =
+                    rows[0];
+            },
+            [memory](const RowSource& source) {
+                gather_rows<Tile, Block, THREADS>(memory, source);
+            });
+    }
+    RAGGEDDNN_DEVICE uint16_t* current() const { return this->memory(); }
+};
+
+// With rows and columns exchanged, so that four rows of a column lie together, and the rows as they
+// are as well where IS_BOTH.
+template <class Tile, class Block, int THREADS, bool IS_BOTH>
+struct TransposingStage : RegisterStage<Block, THREADS, 4> {
+    using Base = RegisterStage<Block, THREADS, 4>;
+    static constexpr int ROW_ELEMENTS = IS_BOTH ? Block::ROWS * (Block::WIDTH + 8) : 0;
+    static constexpr int SHARED_ELEMENTS = Block::WIDTH * (Block::ROWS + 8) + ROW_ELEMENTS;
+    using Base::Base;
+
+    // The memory must be free.
+    template <int PENDING>
+    RAGGEDDNN_DEVICE void finish() {
+        this->finish_units(
+            [this](const Chunk(&rows)[4], int row, int chunk) { write(rows, row, chunk); },
+            [this](const RowSource& source) {
+                gather(current_values(), source);
+                if constexpr (IS_BOTH) gather_rows<Tile, Block, THREADS>(this->memory(), source);
+            });
     }
     RAGGEDDNN_DEVICE uint16_t* current() const {
         static_assert(IS_BOTH);
-        return memory_;
+        return this->memory();
     }
-    RAGGEDDNN_DEVICE uint16_t* current_values() const { return memory_ + ROW_ELEMENTS; }
+    RAGGEDDNN_DEVICE uint16_t* current_values() const { return this->memory() + ROW_ELEMENTS; }
 
 private:
-    RAGGEDDNN_DEVICE void find_offsets() {
-#pragma unroll
-        for (int n = 0; n < PER_THREAD; ++n) {
-            const int i = thread_ + n * THREADS;
-            offset_[n] = rows_.offset(4 * (i / CHUNKS), i % CHUNKS);
-        }
-    }
     RAGGEDDNN_DEVICE void write(const Chunk (&rows)[4], int row, int chunk) const {
         uint16_t* const columns =
             current_values() + Tile::template place_of_column<Block>(8 * chunk) + row;
@@ -190,7 +182,7 @@ private:
         if constexpr (IS_BOTH) {
 #pragma unroll
             for (int r = 0; r < 4; ++r) {
-                *reinterpret_cast<Chunk*>(memory_ + Tile::template place<Block>(row, chunk) +
+                *reinterpret_cast<Chunk*>(this->memory() + Tile::template place<Block>(row, chunk) +
                                           Tile::template place<Block>(r, 0)) = rows[r];
             }
         }
@@ -204,12 +196,6 @@ private:
                 source.element(row, column);
         }
     }
-
-    BlockRows<Block> rows_;
-    uint16_t* memory_;
-    int thread_;
-    uint32_t offset_[PER_THREAD];
-    Chunk held_[PER_THREAD][4];
 };
 
 // Blocks that products take values from, and such that are read in both ways.
