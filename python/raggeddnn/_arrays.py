@@ -26,6 +26,7 @@ from . import _core
 
 Array = npt.NDArray[Any]
 
+GPU_DEVICES = ("cuda", "hip")  # as engines state where their buffers live
 _DLPACK_CUDA, _DLPACK_ROCM = 2, 10
 _DEFAULT_STREAM = 0
 # Of data types as the core names them, and array libraries.

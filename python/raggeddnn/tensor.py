@@ -50,7 +50,7 @@ BHSD_SEQ_AXIS = 2
 """The sequence axis of dims ``[B, H, S, D]``."""
 
 _DLPACK_CPU = (1, 0)
-_DLPACK_CUDA, _DLPACK_ROCM = 2, 10
+_DLPACK_CUDA = 2
 _NO_SYNCHRONIZATION, _LEGACY_STREAM, _PER_THREAD_STREAM = -1, 1, 2
 
 

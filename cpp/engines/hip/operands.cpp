@@ -54,10 +54,11 @@ IndexArray index_array(const std::optional<schema::IndexTensor>& tensor,
 
 // Of a ragged tensor without elements the pack may hold no pointer: only its offsets tell.
 void* memory_of(const TensorGeometry& t, const plugin::Buffers& buffers, bool is_touched) {
+    void* const memory = buffers.find(t.uid);
+    if (memory || !is_touched) return memory;
     const bool is_listed = std::any_of(buffers.begin(), buffers.end(),
                                        [&t](const auto& entry) { return entry.uid == t.uid; });
-    if (!is_touched || (t.ragged && is_listed)) return buffers.find(t.uid);
-    return buffers.find_device_buffer(t.uid, t.label);
+    return t.ragged && is_listed ? nullptr : buffers.find_device_buffer(t.uid, t.label);
 }
 
 RandomNumber random_number(const schema::RandomInput& input, const std::optional<int64_t>& baked,

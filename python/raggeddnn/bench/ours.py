@@ -9,6 +9,7 @@ import numpy as np
 
 import raggeddnn as rd
 
+from .._arrays import GPU_DEVICES
 from ..testing import BackwardProblem, Problem
 from ..testing.checks import is_named, is_reference
 from ..testing.gradients import GRADIENTS
@@ -23,7 +24,6 @@ from .work import BACKWARD, FORWARD, Batch, UnavailableError, Workload
 
 # More work than this, in floating-point operations, is not given to the reference engine unasked.
 REFERENCE_WORK = 40e9
-GPU_MEMORY = ("cuda", "hip")  # PyTorch calls both cuda
 
 Pack = dict[rd.TensorAttributes, Any]
 
@@ -218,7 +218,7 @@ def our_contenders(engine: str | None, device: str) -> list[EngineContender | No
     chooses there.
     """
     if device != CPU:
-        there = [e.name for e in rd.engines() if e.available and e.device in GPU_MEMORY]
+        there = [e.name for e in rd.engines() if e.available and e.device in GPU_DEVICES]
         if not there:
             return [NoEngine(device)]
         return [*torch_contenders(there[0] if len(there) == 1 else "raggeddnn", device)]

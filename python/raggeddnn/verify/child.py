@@ -21,10 +21,9 @@ from typing import Any
 import raggeddnn as rd
 
 from .. import _core
+from .._arrays import GPU_DEVICES
 from .judge import judge
 from .suite import all_cases
-
-GPU_DEVICES = ("cuda", "hip")
 
 
 def _engines(plugin: str | None) -> dict[str, Any]:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+from .._arrays import GPU_DEVICES
 from .._document import printable
 from ..bench.report import draw_bar, erase_bar
 from ..testing.checks import is_named, is_reference
-from .child import GPU_DEVICES
 from .session import FAULTS, KINDS, Outcome, Session
 from .subject import VerifyCase
 from .suite import chosen_cases
