@@ -2,7 +2,7 @@
 // memory is.
 #include <optional>
 
-#include "dropout_source.hpp"
+#include "raggeddnn/plugin/dropout_source.hpp"
 #include "ops.hpp"
 #include "raggeddnn/plugin/sequences.hpp"
 #include "raggeddnn/schema/sdpa_backward_problem.hpp"
@@ -79,7 +79,7 @@ private:
 
     SdpaBackwardProblem problem_;
     std::optional<plugin::ScalarOperand> scale_;
-    std::optional<DropoutSource> dropout_;
+    std::optional<plugin::DropoutSource> dropout_;
 };
 
 }  // namespace

@@ -2,7 +2,7 @@
 // memory is.
 #include <optional>
 
-#include "dropout_source.hpp"
+#include "raggeddnn/plugin/dropout_source.hpp"
 #include "ops.hpp"
 #include "raggeddnn/plugin/sequences.hpp"
 #include "raggeddnn/schema/sdpa_problem.hpp"
@@ -65,7 +65,7 @@ public:
 private:
     SdpaProblem problem_;
     std::optional<plugin::ScalarOperand> scale_;
-    std::optional<DropoutSource> dropout_;
+    std::optional<plugin::DropoutSource> dropout_;
 };
 
 }  // namespace

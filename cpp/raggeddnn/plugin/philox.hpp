@@ -17,6 +17,9 @@
 
 #if defined(__CUDACC__) || defined(__HIPCC__)
 #define RAGGEDDNN_HOST_DEVICE __host__ __device__
+#elif defined(__GNUC__)
+// Kernels are compiled with instructions that not every machine has: no linker may share this.
+#define RAGGEDDNN_HOST_DEVICE __attribute__((always_inline)) inline
 #else
 #define RAGGEDDNN_HOST_DEVICE
 #endif

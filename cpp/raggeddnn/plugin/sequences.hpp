@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -54,16 +55,17 @@ inline KeyRange visible_keys(const schema::SdpaProblem& p, const Sequence& s, in
 
 class Sequences {
 public:
+    // In `memory`, room for one a batch, or, where that is null, in memory of its own.
     // Throws INVALID_VALUE naming tensor, index, what was got and what was expected.
-    Sequences(const schema::SdpaProblem& problem, const Buffers& buffers)
-        : op_(problem.op), sequences_(static_cast<size_t>(problem.batches())) {
-        for (Sequence& s : sequences_) s.rows_q = s.rows_kv = UNKNOWN_ROWS;
+    Sequences(const schema::SdpaProblem& problem, const Buffers& buffers,
+              Sequence* memory = nullptr)
+        : Sequences(problem, memory) {
         place_forward(problem, buffers);
         finish(problem, buffers);
     }
-    Sequences(const schema::SdpaBackwardProblem& problem, const Buffers& buffers)
-        : op_(problem.op), sequences_(static_cast<size_t>(problem.batches())) {
-        for (Sequence& s : sequences_) s.rows_q = s.rows_kv = UNKNOWN_ROWS;
+    Sequences(const schema::SdpaBackwardProblem& problem, const Buffers& buffers,
+              Sequence* memory = nullptr)
+        : Sequences(static_cast<const schema::SdpaProblem&>(problem), memory) {
         place_forward(problem, buffers);
         place(problem.d_o, buffers, &Sequence::base_d_o, &Sequence::rows_q);
         if (problem.d_stats) {
@@ -80,7 +82,19 @@ public:
     auto begin() const { return sequences_.begin(); }
     auto end() const { return sequences_.end(); }
 
+    Sequences(const Sequences&) = delete;
+    Sequences& operator=(const Sequences&) = delete;
+
 private:
+    Sequences(const schema::SdpaProblem& problem, Sequence* memory) : op_(problem.op) {
+        const auto count = static_cast<size_t>(problem.batches());
+        if (!memory) own_.resize(count);
+        sequences_ = {memory ? memory : own_.data(), count};
+        Sequence unknown;
+        unknown.rows_q = unknown.rows_kv = UNKNOWN_ROWS;
+        std::fill(sequences_.begin(), sequences_.end(), unknown);
+    }
+
     void place_forward(const schema::SdpaProblem& problem, const Buffers& buffers) {
         place(problem.q, buffers, &Sequence::base_q, &Sequence::rows_q);
         place(problem.o, buffers, &Sequence::base_o, &Sequence::rows_q);
@@ -125,7 +139,8 @@ private:
     }
 
     std::string_view op_;
-    std::vector<Sequence> sequences_;
+    std::vector<Sequence> own_;
+    std::span<Sequence> sequences_;
 };
 
 }  // namespace raggeddnn::plugin

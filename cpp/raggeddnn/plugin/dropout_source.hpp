@@ -8,26 +8,26 @@
 #include "raggeddnn/plugin/philox.hpp"
 #include "raggeddnn/schema/sdpa_problem.hpp"
 
-namespace raggeddnn::reference {
+namespace raggeddnn::plugin {
 
 class DropoutSource {
 public:
     DropoutSource(const schema::GraphView& graph, const schema::SdpaDropout& dropout)
         : dropout_(dropout),
-          seed_(plugin::baked_integer(graph.tensor(dropout.seed.uid), dropout.seed.label)),
-          offset_(plugin::baked_integer(graph.tensor(dropout.offset.uid), dropout.offset.label)) {}
+          seed_(baked_integer(graph.tensor(dropout.seed.uid), dropout.seed.label)),
+          offset_(baked_integer(graph.tensor(dropout.offset.uid), dropout.offset.label)) {}
 
-    plugin::Dropout resolve(const plugin::Buffers& buffers) const {
-        return plugin::Dropout::make(dropout_.probability, read(seed_, dropout_.seed, buffers),
-                                     read(offset_, dropout_.offset, buffers));
+    Dropout resolve(const Buffers& buffers) const {
+        return Dropout::make(dropout_.probability, read(seed_, dropout_.seed, buffers),
+                             read(offset_, dropout_.offset, buffers));
     }
 
 private:
     // A baked value wins over the pack; a scalar and a tensor of one element are read alike.
     static int64_t read(const std::optional<int64_t>& value, const schema::RandomInput& input,
-                        const plugin::Buffers& buffers) {
+                        const Buffers& buffers) {
         if (value) return *value;
-        return plugin::read_integer(input.type, buffers.find_device_buffer(input.uid, input.label));
+        return read_integer(input.type, buffers.find_device_buffer(input.uid, input.label));
     }
 
     schema::SdpaDropout dropout_;
@@ -35,4 +35,4 @@ private:
     std::optional<int64_t> offset_;
 };
 
-}  // namespace raggeddnn::reference
+}  // namespace raggeddnn::plugin
