@@ -49,8 +49,19 @@ TOP_LEVEL = {
     "tests",
     "benchmarks",
 }
-LAZY_IMPORTS = {"torch", "transformers", "rich", "matplotlib", "ml_dtypes", "cuda", "hip"}
-TORCH = "python/raggeddnn/torch/"  # of PyTorch, and imported by nothing else of the package
+LAZY_IMPORTS = {
+    "torch",
+    "transformers",
+    "tokenizers",
+    "safetensors",
+    "rich",
+    "matplotlib",
+    "ml_dtypes",
+    "cuda",
+    "hip",
+}
+TORCH = "python/raggeddnn/torch/"  # of PyTorch, and imported by nothing else but the examples
+MODELS = "python/raggeddnn/examples/_"  # imported when an example runs
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 CODE_SUFFIXES = (".cpp", ".hpp", ".h", ".c", ".hip", ".py")
 
@@ -156,7 +167,11 @@ def module_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def eager_imports(path: str, text: str) -> list[str]:
-    lazy = LAZY_IMPORTS - {"torch"} if path.startswith(TORCH) else LAZY_IMPORTS
+    lazy = LAZY_IMPORTS
+    if path.startswith((TORCH, MODELS)):
+        lazy = lazy - {"torch"}
+    if path.startswith(MODELS):
+        lazy = lazy - {"safetensors"}
     found = []
     for statement in module_level(ast.parse(text).body):
         names = [alias.name for alias in getattr(statement, "names", []) if hasattr(alias, "name")]
@@ -256,6 +271,8 @@ KERNEL = f"{GPU_KERNELS}a.hpp"
         (eager_imports, "a.py", "from .torch import varlen_attn\n"),
         (eager_imports, "a.py", "import raggeddnn.torch\n"),
         (eager_imports, TORCH + "a.py", "import transformers\n"),
+        (eager_imports, MODELS + "a.py", "import transformers\n"),
+        (eager_imports, "python/raggeddnn/examples/a.py", "import torch\n"),
     ],
 )
 def test_rules_can_fail(rule: Rule, path: str, text: str) -> None:
@@ -278,6 +295,7 @@ def test_rules_can_fail(rule: Rule, path: str, text: str) -> None:
         (eager_imports, "a.py", "from . import varlen\n"),
         (eager_imports, "a.py", "from .varlen import torch_like\n"),
         (eager_imports, TORCH + "a.py", "import torch\nfrom torch import Tensor\n"),
+        (eager_imports, MODELS + "a.py", "import torch\nfrom raggeddnn.torch import f\n"),
         (eager_imports, "a.py", "if TYPE_CHECKING:\n    import torch\n"),
     ],
 )

@@ -29,7 +29,17 @@ PLUGIN_SYMBOL = re.compile(r"(hipdnnPlugin|hipdnnEnginePlugin|raggeddnnEnginePlu
 LIBRARY_SYMBOL = re.compile(r"hipdnn\w+$|_Z(T[ISV])?(N[KO]*)?(9raggeddnn|12hipdnnHandle)")
 
 IMPORT_SECONDS = 0.060
-LAZY = ("torch", "transformers", "rich", "matplotlib", "ml_dtypes", "cuda", "hip")
+LAZY = (
+    "torch",
+    "transformers",
+    "tokenizers",
+    "safetensors",
+    "rich",
+    "matplotlib",
+    "ml_dtypes",
+    "cuda",
+    "hip",
+)
 
 
 def python(code: str) -> str:

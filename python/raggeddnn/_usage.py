@@ -1,15 +1,52 @@
-"""Mistakes of whoever calls the command line."""
+"""Mistakes of whoever calls a command, and the exit status that they give it."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 import os
+import sys
+from collections.abc import Callable
 from pathlib import Path
+
+from .errors import Error
 
 
 class UsageError(Exception):
     """A mistake of the caller: printed as one line, exit status 2."""
+
+
+def exit_status(program: str, call: Callable[[], int]) -> int:
+    """What ``call`` returns; 2 for a mistake of the caller, 1 for a wrong result, each with a line
+    on standard error.
+    """
+    try:
+        return call()
+    except (UsageError, Error) as error:
+        print(f"{program}: {error}", file=sys.stderr)
+        return 2
+    except AssertionError as error:
+        print(f"{program}: wrong result: {error}", file=sys.stderr)
+        return 1
+
+
+def while_read(call: Callable[[], int]) -> int:
+    """What ``call`` returns; 141 when the reader of standard output has gone away."""
+    try:
+        try:
+            return call()
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        _quiet_output()
+        return 141
+
+
+def _quiet_output() -> None:
+    """Point standard output at nothing, so that Python's last flush does not complain either."""
+    with contextlib.suppress(OSError, ValueError):  # raised when standard output is not a file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def check_target(option: str, file: str | None) -> None:
@@ -62,9 +99,18 @@ def seed(text: str) -> int:
     return _integer(text, 0, 2**63 - 1)
 
 
-def seconds(text: str) -> float:
-    """An option's value: seconds, more than 0."""
+def _positive(text: str, unit: str) -> float:
     value = float(text)
     if not (value > 0 and math.isfinite(value)):
-        raise argparse.ArgumentTypeError(f"expected more than 0 seconds, got {text}")
+        raise argparse.ArgumentTypeError(f"expected more than 0{unit}, got {text}")
     return value
+
+
+def seconds(text: str) -> float:
+    """An option's value: seconds, more than 0."""
+    return _positive(text, " seconds")
+
+
+def rate(text: str) -> float:
+    """An option's value: a learning rate, more than 0."""
+    return _positive(text, "")

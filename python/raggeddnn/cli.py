@@ -8,7 +8,6 @@ of the output has gone away.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import platform
@@ -22,7 +21,7 @@ import raggeddnn as rd
 
 from ._document import printable
 from ._inspect import describe
-from ._usage import UsageError, seconds
+from ._usage import UsageError, exit_status, seconds, while_read
 
 
 def gpu_engine_in_build(folder: Path) -> str:
@@ -179,36 +178,12 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _quiet_output() -> None:
-    """Point standard output at nothing, so that Python's last flush does not complain either."""
-    with contextlib.suppress(OSError, ValueError):  # raised when standard output is not a file
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line on ``argv`` (None: the process's arguments); returns the exit status."""
-    try:
-        try:
-            return _main(argv)
-        finally:
-            sys.stdout.flush()
-    except BrokenPipeError:
-        _quiet_output()
-        return 141
+    return while_read(lambda: _main(argv))
 
 
 def _main(argv: Sequence[str] | None) -> int:
     args = build_parser().parse_args(argv)
     args.words = list(sys.argv[1:] if argv is None else argv)
-    try:
-        status: int = args.run(args)
-    except UsageError as error:
-        print(f"raggeddnn {args.command}: {error}", file=sys.stderr)
-        return 2
-    except rd.Error as error:
-        print(f"raggeddnn {args.command}: {error}", file=sys.stderr)
-        return 2
-    except AssertionError as error:
-        print(f"raggeddnn {args.command}: wrong result: {error}", file=sys.stderr)
-        return 1
-    return status
+    return exit_status(f"raggeddnn {args.command}", lambda: int(args.run(args)))

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from .._usage import UsageError, check_distinct, check_target, count, seconds, seed, tokens
 from .device import CPU, CUDA, clock_for, optional_module
-from .facts import busy_note, machine_facts, release_coretype
+from .facts import machine_facts, machine_notes
 from .lengths import DISTRIBUTIONS, draw_lengths
 from .ours import check_engine
 from .page import write_page
@@ -194,7 +194,7 @@ def run(args: argparse.Namespace) -> int:
         for known in PRESETS:
             print(f"{known.name:<14} {known.about}")
         return 0
-    before = [note for note in (release_coretype(), busy_note()) if note is not None]
+    before = machine_notes()
     options = _options(args)
     facts = machine_facts(args.device, shlex.join(["raggeddnn", *args.words]))
     facts["caches"] = "cold" if args.cold else "warm"

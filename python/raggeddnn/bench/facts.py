@@ -50,6 +50,11 @@ def busy_note() -> str | None:
     )
 
 
+def machine_notes() -> list[str]:
+    """Sentences about the machine before a run; to be called before PyTorch is loaded."""
+    return [note for note in (release_coretype(), busy_note()) if note is not None]
+
+
 def machine_facts(device: str, command: str) -> dict[str, str]:
     """Columns that every line of a CSV file begins with."""
     torch = optional_module("torch")

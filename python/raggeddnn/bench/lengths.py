@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 import math
 import random
-import sysconfig
-import warnings
 from collections.abc import Callable
-from pathlib import Path
 
+from .._corpus import docstrings
 from .presets import DOCUMENTS, FIXED, LOG_UNIFORM, ONE_LONG
 
 # The shortest of log-uniform lengths, and the short ones beside a long one, relative to the
@@ -20,25 +17,8 @@ RANGE, SHORT = 64, 16
 
 @functools.lru_cache(maxsize=1)
 def docstring_lengths() -> tuple[int, ...]:
-    """Words in each docstring of the standard library's top-level modules, in a fixed order.
-
-    The sources are parsed, never imported; files that cannot be read or parsed are passed over. The
-    numbers differ between Python versions, as the library does.
-    """
-    lengths = []
-    for path in sorted(Path(sysconfig.get_path("stdlib")).glob("*.py")):
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                tree = ast.parse(path.read_bytes())
-        except (OSError, SyntaxError, ValueError):
-            continue
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                words = len((ast.get_docstring(node, clean=False) or "").split())
-                if words:
-                    lengths.append(words)
-    return tuple(lengths)
+    """Words in each docstring of the standard library."""
+    return tuple(len(text.split()) for text in docstrings())
 
 
 def _documents(rng: random.Random, count: int, longest: int) -> list[int]:

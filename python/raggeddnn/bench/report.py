@@ -90,20 +90,20 @@ def print_tables(results: Sequence[Measurement], out: TextIO) -> None:
     """A table per workload, and why contenders are missing from it."""
     for work, group in by_workload(results).items():
         print(f"{work.title}\n{work.batch_words}", file=out)
-        _print_table([cells(result) for result in group if result.times], out)
+        print_table(HEADINGS, [cells(result) for result in group if result.times], out)
         for line in reasons(group):
             print(line, file=out)
         print(file=out)
 
 
-def _print_table(rows: Sequence[Sequence[str]], out: TextIO) -> None:
+def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], out: TextIO) -> None:
     """Drawn by rich on a terminal, else plain text."""
     rich_table = optional_module("rich.table") if out.isatty() else None
     if rich_table is None:
-        print(text_table(HEADINGS, rows), file=out)
+        print(text_table(headings, rows), file=out)
         return
     table = rich_table.Table()
-    for column, heading in enumerate(HEADINGS):
+    for column, heading in enumerate(headings):
         table.add_column(heading, justify="left" if column == 0 else "right")
     for row in rows:
         table.add_row(*row)
