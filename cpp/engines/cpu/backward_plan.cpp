@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "bias_gradient.hpp"
 #include "raggeddnn/plugin/sdpa_operands.hpp"
 #include "targets.hpp"
 #include "threads.hpp"
@@ -25,6 +26,7 @@ struct BackwardPlan::Call {
     RowTensor dq;
     RowTensor dk;
     RowTensor dv;
+    void* dbias;
 };
 
 namespace {
@@ -47,17 +49,20 @@ BackwardPlan::BackwardPlan(const plugin::GraphView& graph, const schema::Node& n
     : problem_(schema::read_sdpa_backward_problem(graph, node)),
       operands_(graph, problem_),
       kernels_(kernels()),
-      threads_(most_threads()) {
+      threads_(1) {
     const schema::SdpaBackwardProblem& p = problem_;
     plugin::check_kernel_operands(p, {&p.k, &p.v, &p.o, &p.d_o, &p.dq, &p.dk, &p.dv},
                                   {&*p.stats, p.d_stats ? &*p.d_stats : nullptr});
-    if (p.dbias) invalid("[", p.op, "] ", p.dbias->label, " is asked for, expected none");
+    if (p.dbias) plugin::check_kernel_bias(p, *p.dbias);
     const auto width = static_cast<int32_t>(p.head_dim());
     const auto value_width = static_cast<int32_t>(p.value_dim());
     group_ = std::lcm(p.heads() / p.k.heads(), p.heads() / p.v.heads());
     dk_stride_ = kernels_.gradient_stride(width);
     dv_stride_ = kernels_.gradient_stride(value_width);
     slot_floats_ = floats_of_slot(p, group_, width);
+    threads_ = useful_threads(most_threads(), p.batches(), p.heads() / group_,
+                              (p.k.max_rows() + CHUNK_KEYS - 1) / CHUNK_KEYS);
+    if (p.dbias) threads_ = most_threads();
     thread_scratch_ = kernels_.backward_scratch(width, value_width) +
                       (dk_floats() + dv_floats()) * int64_t{sizeof(float)};
     cut({});  // refuses what no workspace holds
@@ -100,13 +105,31 @@ void BackwardPlan::execute(const plugin::ExecuteArgs& args) const {
         work.cost = (count_pairs(problem_, s) + rows * 8) * width * static_cast<double>(group_);
     }
     Tasks tasks({w.work, sequences.size()});
-    on_threads(tasks.threads(std::min(thread_limit(), threads_)), [&](int thread) {
-        char* const own = w.scratch + thread_scratch_ * thread;
-        auto* const dk = reinterpret_cast<float*>(own);
-        const ThreadMemory memory{{dk, dk + dk_floats()}, dk + dk_floats() + dv_floats()};
+    const int threads = tasks.threads(std::min(thread_limit(), threads_));
+    on_threads(threads, [&](int thread) {
+        const ThreadMemory memory = memory_of(w, thread);
         Tasks::Cursor cursor(tasks);
         Task task;
         while (cursor.next(task)) run(call, task, memory);
+    });
+    if (problem_.dbias) run_bias(call, threads, w);
+}
+
+BackwardPlan::ThreadMemory BackwardPlan::memory_of(const Workspace& w, int thread) const {
+    auto* const dk = reinterpret_cast<float*>(w.scratch + thread_scratch_ * thread);
+    return {{dk, dk + dk_floats()}, dk + dk_floats() + dv_floats()};
+}
+
+void BackwardPlan::run_bias(const Call& call, int threads, const Workspace& w) const {
+    const BiasGradient gradient(
+        problem_, kernels_, call.sequences,
+        [&](int64_t batch, int64_t head) { return head_of(call, batch, head); }, call.dbias);
+    std::atomic<int64_t> next{0};
+    on_threads(threads, [&](int thread) {
+        const ThreadMemory memory = memory_of(w, thread);
+        for (int64_t tile = next++; tile < gradient.tiles(); tile = next++) {
+            gradient.make_tile(tile, memory.sums.dk, memory.scratch);
+        }
     });
 }
 
@@ -135,8 +158,13 @@ BackwardPlan::Call BackwardPlan::prepare(const plugin::Buffers& buffers, const S
               RowTensor(),
               written(p.dq, rows_q),
               written(p.dk, rows_kv),
-              written(p.dv, rows_kv)};
+              written(p.dv, rows_kv),
+              nullptr};
     if (p.d_stats) call.d_stats = RowTensor(*p.d_stats, buffers, has_scores);
+    if (!p.dbias) return call;
+    const bool is_empty =
+        std::find(p.dbias_dims.begin(), p.dbias_dims.end(), 0) != p.dbias_dims.end();
+    call.dbias = is_empty ? nullptr : buffers.find_device_buffer(p.dbias->uid, p.dbias->label);
     return call;
 }
 
@@ -174,17 +202,23 @@ void BackwardPlan::run_unit(const Call& call, const Task& task, int64_t unit,
     if (task.chunk == 0) clear_rest(call, s, unit * group_);
 }
 
+BackwardHead BackwardPlan::head_of(const Call& call, int64_t batch, int64_t head) const {
+    const Sequence& s = call.sequences[static_cast<size_t>(batch)];
+    BackwardHead described{};
+    describe_head(problem_, call.operands, s, batch, head, described);
+    described.o = call.o.rows(s.base_o, head);
+    described.d_o = call.d_o.rows(s.base_d_o, head);
+    described.stats = call.stats.rows(s.base_stats, head);
+    if (problem_.d_stats) described.d_stats = call.d_stats.rows(s.base_d_stats, head);
+    return described;
+}
+
 void BackwardPlan::run_head(const Call& call, const Task& task, int64_t head, const KeyChunk& chunk,
                             const ThreadMemory& memory) const {
     const Sequence& s = call.sequences[static_cast<size_t>(task.sequence->batch)];
     const bool is_cut = task.sequence->chunks > 1;
     const int64_t in_group = head % group_;
-    BackwardHead described{};
-    describe_head(problem_, call.operands, s, task.sequence->batch, head, described);
-    described.o = call.o.rows(s.base_o, head);
-    described.d_o = call.d_o.rows(s.base_d_o, head);
-    described.stats = call.stats.rows(s.base_stats, head);
-    if (problem_.d_stats) described.d_stats = call.d_stats.rows(s.base_d_stats, head);
+    BackwardHead described = head_of(call, task.sequence->batch, head);
     described.dq = call.dq.rows(s.base_dq, head);
     if (is_cut && slot_floats_ == 0) described.dq_sums = described.dq;
     if (is_cut && slot_floats_ > 0) {

@@ -44,6 +44,9 @@ private:
                   const ThreadMemory& memory) const;
     void run_head(const Call& call, const Task& task, int64_t head, const KeyChunk& chunk,
                   const ThreadMemory& memory) const;
+    BackwardHead head_of(const Call& call, int64_t batch, int64_t head) const;
+    void run_bias(const Call& call, int threads, const Workspace& workspace) const;
+    ThreadMemory memory_of(const Workspace& workspace, int thread) const;
     void store_keys(const Call& call, const plugin::Sequence& sequence, int64_t head,
                     const KeyChunk& chunk, const ThreadMemory& memory) const;
     void clear_rest(const Call& call, const plugin::Sequence& sequence, int64_t first_head) const;

@@ -21,11 +21,13 @@ ForwardPlan::ForwardPlan(const plugin::GraphView& graph, const schema::Node& nod
     : problem_(schema::read_sdpa_problem(graph, node)),
       operands_(graph, problem_),
       kernels_(kernels()),
-      threads_(most_threads()) {
+      threads_(1) {
     const schema::SdpaProblem& p = problem_;
     plugin::check_kernel_operands(p, {&p.k, &p.v, &p.o}, {p.stats ? &*p.stats : nullptr});
     thread_scratch_ = kernels_.forward_scratch(static_cast<int32_t>(p.head_dim()),
                                                static_cast<int32_t>(p.value_dim()));
+    threads_ = useful_threads(most_threads(), p.batches(), p.heads(),
+                              (p.q.max_rows() + rows_per_chunk() - 1) / rows_per_chunk());
     cut({});  // refuses what no workspace holds
 }
 

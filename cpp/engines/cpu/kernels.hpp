@@ -109,6 +109,12 @@ struct KernelSet {
     // part of dq.
     void (*backward_panel)(const BackwardHead& head, int64_t first, const KeyChunk& chunk,
                            const KeyGradients& sums, void* scratch);
+    // Keys of a block of gradients of scores.
+    int64_t block_keys;
+    // Adds those of the panel that begins at row `first` at the block that begins at key `key`:
+    // sums[(c - key) * panel_rows + r - first] for key c and row r.
+    void (*add_score_gradients)(const BackwardHead& head, int64_t first, int64_t key, float* sums,
+                                void* scratch);
     // Writes `count` rows of gradients, each element times `factor`.
     void (*store_gradients)(const float* sums, int64_t stride, float factor, Element element,
                             int32_t width, int64_t count, const Rows& to);

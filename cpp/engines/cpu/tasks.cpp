@@ -13,6 +13,15 @@ constexpr double PARALLEL_COST = 4e6;
 
 }  // namespace
 
+int useful_threads(int limit, int64_t batches, int64_t units, int64_t chunks) {
+    int64_t tasks = 1;
+    for (const int64_t count : {batches, units, chunks}) {
+        tasks *= std::clamp<int64_t>(count, 1, limit);
+        tasks = std::min<int64_t>(tasks, limit);
+    }
+    return static_cast<int>(tasks);
+}
+
 Tasks::Tasks(std::span<SequenceWork> sequences) : sequences_(sequences) {
     std::sort(sequences_.begin(), sequences_.end(),
               [](const SequenceWork& a, const SequenceWork& b) {

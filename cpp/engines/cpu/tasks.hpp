@@ -33,6 +33,9 @@ struct Task {
     int64_t cut_unit() const { return sequence->first_cut_unit + first_unit; }
 };
 
+// Of so many threads, those that tasks can be found for: each takes a chunk of a unit of a batch.
+int useful_threads(int limit, int64_t batches, int64_t units, int64_t chunks);
+
 class Tasks {
 public:
     // `sequences`: batch, units, chunks and cost are set; the rest, and the order, are set here.

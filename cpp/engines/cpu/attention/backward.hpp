@@ -86,6 +86,12 @@ public:
         : head_(head), unit_(unit), panel_(panel), scratch_(scratch) {}
 
     RAGGEDDNN_INLINE void run(const BackwardBlock& block) {
+        differentiate(block);
+        add_gradients(block);
+    }
+
+    // Leaves the weights and the gradients of the scores in the scratch memory.
+    RAGGEDDNN_INLINE void differentiate(const BackwardBlock& block) {
         multiply(block.keys, scratch_.q, head_.width, block.count(), scratch_.weights);
         multiply(block.values, scratch_.d_o, head_.value_width, block.count(), scratch_.gradients);
         const bool is_masked = !sees_all(head_, panel_.first, panel_.rows, block.range);
@@ -99,11 +105,10 @@ public:
                          scratch_.factors);
         }
         if (is_masked || head_.dropout.is_on) {
-            differentiate<true>(block);
+            differentiate_pairs<true>(block);
         } else {
-            differentiate<false>(block);
+            differentiate_pairs<false>(block);
         }
-        add_gradients(block);
     }
 
 private:
@@ -159,7 +164,7 @@ private:
     }
 
     template <bool IS_PARTIAL>
-    RAGGEDDNN_INLINE void differentiate(const BackwardBlock& block) {
+    RAGGEDDNN_INLINE void differentiate_pairs(const BackwardBlock& block) {
         RAGGEDDNN_UNROLL
         for (int v = 0; v < WIDTH; ++v) {
             lse_[v] = load(scratch_.lse + v * LANES);
@@ -311,6 +316,32 @@ RAGGEDDNN_INLINE void read_row_terms(const BackwardHead& head, const PanelRows& 
     }
 }
 
+// What a panel's scores are computed again from.
+template <class Unit>
+RAGGEDDNN_INLINE void start_lanes(const BackwardHead& head, const ScoreUnit& unit,
+                                  const PanelRows& panel, int64_t lanes,
+                                  const BackwardScratch<Unit>& scratch) {
+    turn_rows<Unit>(head.element, head.q, panel.first, panel.rows, head.width, lanes, scratch.q,
+                    scratch.rows);
+    apply_sign<Unit>(unit, scratch.q, words_of<Unit>(head.width) * lanes);
+    turn_rows<Unit>(head.element, head.d_o, panel.first, panel.rows, head.value_width, lanes,
+                    scratch.d_o, scratch.rows);
+    read_row_terms(head, panel, lanes, scratch);
+}
+
+// The keys and values of a block, as scores and their gradients are made from.
+template <class Unit>
+RAGGEDDNN_INLINE BackwardBlock block_of(const BackwardHead& head, const Keys& range,
+                                        const BackwardScratch<Unit>& scratch) {
+    BackwardBlock block{};
+    block.range = range;
+    block.keys = block_rows<Unit>(head.element, head.k, range.begin, block.count(), head.width,
+                                  scratch.keys);
+    block.values = block_rows<Unit>(head.element, head.v, range.begin, block.count(),
+                                    head.value_width, scratch.values);
+    return block;
+}
+
 // Adds the chunk's part of dq to that of the chunks before, and writes it where none follows.
 template <class Unit>
 RAGGEDDNN_INLINE void finish_queries(const BackwardHead& head, const PanelRows& panel,
@@ -351,24 +382,14 @@ void backward_rows(const BackwardHead& head, int64_t first, const KeyChunk& chun
     const int64_t lanes = vectors * LANES;
     memset(scratch.dq, 0, static_cast<size_t>(head.width * lanes) * sizeof(float));
     if (!is_blind) {
-        turn_rows<Unit>(head.element, head.q, panel.first, panel.rows, head.width, lanes, scratch.q,
-                        scratch.rows);
-        apply_sign<Unit>(unit, scratch.q, words_of<Unit>(head.width) * lanes);
-        turn_rows<Unit>(head.element, head.d_o, panel.first, panel.rows, head.value_width, lanes,
-                        scratch.d_o, scratch.rows);
+        start_lanes(head, unit, panel, lanes, scratch);
         copy_rows<Unit>(head.element, head.q, panel, head.width, lanes, scratch.q_rows);
         copy_rows<Unit>(head.element, head.d_o, panel, head.value_width, lanes, scratch.d_o_rows);
-        read_row_terms(head, panel, lanes, scratch);
     }
     for (int64_t key = keys.begin; key < keys.end; key += BLOCK_KEYS) {
-        BackwardBlock block;
-        block.range = {key, least(keys.end, key + BLOCK_KEYS)};
-        const int64_t count = block.count();
-        block.keys = block_rows<Unit>(head.element, head.k, key, count, head.width, scratch.keys);
-        block.values =
-            block_rows<Unit>(head.element, head.v, key, count, head.value_width, scratch.values);
-        block.key_columns =
-            block_columns<Unit>(head.k, key, count, head.width, block.keys, scratch.key_columns);
+        BackwardBlock block = block_of(head, Keys{key, least(keys.end, key + BLOCK_KEYS)}, scratch);
+        block.key_columns = block_columns<Unit>(head.k, key, block.count(), head.width, block.keys,
+                                                scratch.key_columns);
         block.sums = {sums.dk + (key - chunk.begin) * padded(head.width),
                       sums.dv + (key - chunk.begin) * padded(head.value_width)};
         with_vectors<VECTORS>(vectors, [&](auto width) __attribute__((always_inline)) {
