@@ -43,7 +43,6 @@ Tasks::Tasks(std::span<SequenceWork> sequences) : sequences_(sequences) {
 }
 
 int Tasks::threads(int limit) const {
-    // All or one: OpenMP ends the threads that a smaller team has no use for.
     return count_ > 1 && cost_ >= PARALLEL_COST ? limit : 1;
 }
 

@@ -163,7 +163,7 @@ struct Team {
 
 void run_member(void* data) {
     const Team& team = *static_cast<const Team*>(data);
-    // OpenMP may give fewer threads than were asked for.
+    // The team may be larger, or smaller, than was asked for.
     const int step = team.library.team_size();
     for (int thread = team.library.thread_number(); thread < team.count; thread += step) {
         team.body(team.argument, thread);
@@ -208,8 +208,11 @@ void detail::run_on_threads(int count, void (*body)(void*, int), void* argument)
     if (count <= 1) return body(argument, 0);
     const OpenMp library = open_mp();
     if (!library.is_there()) return run_on_own_threads(count, body, argument);
+    // A team of its usual size: GNU's library ends the threads that a smaller one has no use for,
+    // and starts them again for PyTorch's next call.
+    constexpr unsigned usual = 0;
     Team team{body, argument, library, count};
-    library.parallel(run_member, &team, static_cast<unsigned>(count), 0);
+    library.parallel(run_member, &team, usual, 0);
 }
 
 }  // namespace raggeddnn::cpu

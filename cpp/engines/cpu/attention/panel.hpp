@@ -206,13 +206,27 @@ RAGGEDDNN_INLINE Broadcasts block_columns(const Rows& rows, int64_t first, int64
     }
 }
 
-// to[key * lanes + lane]: the bias of rows [row, row + rows) at keys [key, key + count); 0 in other
-// lanes.
+// to[key * lanes + lane]: the bias of rows [row, row + rows) at keys [key, key + count); anything
+// in other lanes.
 RAGGEDDNN_INLINE void read_bias(const BiasRows& bias, int64_t row, int64_t rows, int64_t key,
                                 int64_t count, int64_t lanes, float* to) {
+    const int64_t first = row * bias.row_stride + key * bias.key_stride;
+    if (bias.row_stride == 0) {
+        for (int64_t i = 0; i < count; ++i) {
+            const float one = load_one(bias.element, bias.data, first + i * bias.key_stride);
+            for (int64_t lane = 0; lane < lanes; lane += LANES) {
+                store(to + i * lanes + lane, splat(one));
+            }
+        }
+        return;
+    }
     if (rows < lanes) memset(to, 0, static_cast<size_t>(count * lanes) * sizeof(float));
+    if (bias.element == Element::FLOAT32 && bias.key_stride == 1) {
+        turn(static_cast<const float*>(bias.data) + first, bias.row_stride, rows, count, to, lanes);
+        return;
+    }
     for (int64_t lane = 0; lane < rows; ++lane) {
-        int64_t at = (row + lane) * bias.row_stride + key * bias.key_stride;
+        int64_t at = first + lane * bias.row_stride;
         for (int64_t i = 0; i < count; ++i, at += bias.key_stride) {
             to[i * lanes + lane] = load_one(bias.element, bias.data, at);
         }
