@@ -10,7 +10,7 @@ import pytest
 import ragged_matrix
 import raggeddnn as rd
 import raggeddnn.varlen
-from raggeddnn.testing.checks import is_reference
+from engine_builds import build_or_skip, made_or_skip
 from raggeddnn.testing.graphs import SdpaGraph
 from raggeddnn.testing.op_graphs import OpGraph
 
@@ -34,16 +34,7 @@ def build(engine: str) -> Callable[[SdpaGraph | OpGraph], rd.ExecutionPlan]:
     """Build a graph's plan with ``engine``; a refusal skips, but the reference engine refuses
     nothing.
     """
-
-    def build_plan(graph: SdpaGraph | OpGraph) -> rd.ExecutionPlan:
-        try:
-            return graph.build(engine)
-        except rd.NotSupportedError as refusal:
-            if is_reference(engine):
-                raise
-            pytest.skip(f"{engine} refuses: {refusal}")
-
-    return build_plan
+    return lambda graph: build_or_skip(graph, engine)
 
 
 @pytest.fixture
@@ -51,12 +42,7 @@ def varlen(engine: str) -> Callable[..., Any]:
     """``raggeddnn.varlen.sdpa`` on ``engine``, with the same rule about refusals."""
 
     def call(*args: Any, **options: Any) -> Any:
-        try:
-            return rd.varlen.sdpa(*args, engine=engine, **options)
-        except rd.NotSupportedError as refusal:
-            if is_reference(engine):
-                raise
-            pytest.skip(f"{engine} refuses: {refusal}")
+        return made_or_skip(engine, lambda: rd.varlen.sdpa(*args, engine=engine, **options))
 
     return call
 

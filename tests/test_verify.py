@@ -271,7 +271,10 @@ def test_names_are_unique_and_no_case_is_forgotten():
     ("words", "text"),
     [
         (["--case", "sdpa/nothing"], "no case matches 'sdpa/nothing'; --list names them"),
-        (["--engine", "nope"], f"no engine is named 'nope'; there are {REFERENCE}"),
+        (
+            ["--engine", "nope"],
+            f"no engine is named 'nope'; there are RAGGEDDNN_CPU_ENGINE, {REFERENCE}",
+        ),
         (["--plugin", "/nowhere/at/all"], "'/nowhere/at/all' does not exist"),
         (["--plugin", __file__], "invalid ELF header"),
     ],

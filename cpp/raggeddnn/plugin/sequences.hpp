@@ -82,7 +82,9 @@ public:
     auto begin() const { return sequences_.begin(); }
     auto end() const { return sequences_.end(); }
 
-    Sequences(const Sequences&) = delete;
+    // In memory of its own.
+    Sequences(const Sequences& other)
+        : op_(other.op_), own_(other.begin(), other.end()), sequences_(own_) {}
     Sequences& operator=(const Sequences&) = delete;
 
 private:

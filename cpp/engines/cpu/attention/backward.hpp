@@ -104,7 +104,7 @@ public:
             read_dropout(head_.dropout, panel_.first, block.range.begin, block.count(), STRIDE,
                          scratch_.factors);
         }
-        if (is_masked || head_.dropout.is_on) {
+        if (is_masked || head_.bias.data || head_.dropout.is_on) {
             differentiate_pairs<true>(block);
         } else {
             differentiate_pairs<false>(block);
@@ -142,7 +142,7 @@ private:
         return weight * multiply_add(change - delta_[v], has_others_[v], d_lse_[v]);
     }
 
-    // Of one key and its lanes; `IS_PARTIAL`: some pairs are hidden or dropped.
+    // Of one key and its lanes; `IS_PARTIAL`: some pairs may be hidden or dropped.
     template <bool IS_PARTIAL>
     RAGGEDDNN_INLINE Pair differentiate_one(const LaneBounds<WIDTH>& bounds, int64_t key, int v) {
         const int64_t at = key * STRIDE + v * LANES;
@@ -157,9 +157,9 @@ private:
             kept = weight * factor;
             change = factor == Floats{} ? Floats{} : change * factor;
         }
-        // A hidden pair counts for nothing, whatever its products are.
-        const Ints sees = bounds.sees(v, key);
         const Floats gradient = gradient_of(weight, change, v);
+        // A hidden pair counts for nothing, whatever its products are.
+        const Ints sees = bounds.sees(v, key) & (score != splat(-INF));
         return {sees ? kept : Floats{}, sees ? gradient : Floats{}};
     }
 
@@ -278,6 +278,18 @@ RAGGEDDNN_INLINE void copy_rows(Element element, const Rows& rows, const PanelRo
     }
 }
 
+// Whether a row sees more keys than one. A bias may hide some.
+RAGGEDDNN_INLINE bool sees_several(const Head& head, int64_t row) {
+    const Keys seen = keys_of(head, row, 1);
+    if (!head.bias.data) return seen.end - seen.begin > 1;
+    int64_t visible = 0;
+    for (int64_t key = seen.begin; key < seen.end && visible < 2; ++key) {
+        const int64_t at = row * head.bias.row_stride + key * head.bias.key_stride;
+        visible += load_one(head.bias.element, head.bias.data, at) != -INF;
+    }
+    return visible > 1;
+}
+
 // The terms of each row: its statistic, delta (the sum of o times its gradient) and the gradient of
 // the statistic.
 template <class Unit>
@@ -310,8 +322,7 @@ RAGGEDDNN_INLINE void read_row_terms(const BackwardHead& head, const PanelRows& 
         double delta = 0.0;
         for (int lane = 0; lane < LANES; ++lane) delta += sums[lane];
         scratch.delta[row] = static_cast<float>(delta);
-        const Keys seen = keys_of(head, panel.first + row, 1);
-        if (seen.end - seen.begin == 1) scratch.has_others[row] = 0.0f;
+        scratch.has_others[row] = sees_several(head, panel.first + row) ? 1.0f : 0.0f;
         if (head.d_stats.data) scratch.d_lse[row] = at(head.d_stats, panel.first + row);
     }
 }
