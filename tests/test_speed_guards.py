@@ -1,0 +1,105 @@
+"""The time of a batch is that of its sequences, however they are mixed and whatever bound their
+lengths are stated with. Times are processor time, of one thread, so that other programs hardly
+disturb them.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import raggeddnn as rd
+from raggeddnn.testing.checks import is_reference
+
+HEADS, DIM = 4, 64
+ROWS = 2048
+MIXES = {
+    "one": [ROWS],
+    "equal": [ROWS // 16] * 16,
+    "one-and-many": [ROWS - 128, *[1] * 128],
+    "many": [1] * ROWS,
+}
+
+TIMES = f"""
+import os, sys, time
+os.environ["OMP_NUM_THREADS"] = "1"
+import numpy as np
+import raggeddnn as rd
+
+def call(lengths, limit):
+    rng = np.random.default_rng(0)
+    shape = (sum(lengths), {HEADS}, {DIM})
+    q, k, v = (rng.standard_normal(shape, dtype=np.float32) for _ in range(3))
+    cu = np.cumsum([0, *lengths], dtype=np.int32)
+    def run():
+        rd.varlen.sdpa(q, k, v, cu, cu, max_seqlen_q=limit, max_seqlen_k=limit, engine=sys.argv[1])
+    return run
+
+calls = [call(*work) for work in eval(sys.argv[2])]
+best = [float("inf")] * len(calls)
+for _ in range(12):
+    for i, run in enumerate(calls):
+        start = time.thread_time()
+        run()
+        best[i] = min(best[i], time.thread_time() - start)
+print(best[0], *best[1:])
+"""
+
+
+@pytest.fixture
+def times(engine: str) -> Callable[..., list[float]]:
+    """The least seconds of each (lengths, stated bound)."""
+    if is_reference(engine):
+        pytest.skip("the reference engine is not there for speed")
+
+    def measure(*work: tuple[list[int], int]) -> list[float]:
+        command = [sys.executable, "-c", TIMES, engine, repr(work)]
+        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
+        return [float(word) for word in done.stdout.split()]
+
+    return measure
+
+
+@pytest.mark.parametrize("name", list(MIXES))
+def test_t36_a_loose_bound_of_the_lengths_costs_nothing(times, name):
+    lengths = MIXES[name]
+    exact, loose = times((lengths, max(lengths)), (lengths, 8 * max(lengths)))
+    assert loose <= 1.3 * exact
+
+
+def test_t36_a_mixed_batch_takes_the_time_of_its_parts(times):
+    one, *many = MIXES["one-and-many"]
+    both, first, rest = times(([one, *many], one), ([one], one), (many, one))
+    assert both <= 1.3 * (first + rest)
+
+
+def test_t36_short_sequences_cost_their_rows(times):
+    # As much work a row as in one sequence of 64, and no padding.
+    short, longer = times(([1 + i % 16 for i in range(64)], 16), ([64] * 16, 64))
+    assert short / sum(1 + i % 16 for i in range(64)) <= 1.3 * longer / 1024
+
+
+def test_t36_a_hundred_sets_of_lengths_build_no_plan(engine, monkeypatch):
+    rng = np.random.default_rng(1)
+    q, k, v = (rng.standard_normal((ROWS, 1, 8), dtype=np.float32) for _ in range(3))
+
+    def run(cuts: list[int]) -> None:
+        cu = np.array([0, *sorted(cuts), ROWS], np.int32)
+        limits = {"max_seqlen_q": ROWS, "max_seqlen_k": ROWS}
+        rd.varlen.sdpa(q[:ROWS], k, v, cu, cu, engine=engine, **limits)
+
+    run([1, 2, 3])
+    builds = []
+    build = rd.Graph.build
+    monkeypatch.setattr(
+        rd.Graph, "build", lambda *args, **options: builds.append(1) or build(*args, **options)
+    )
+    for _ in range(100):
+        run(rng.integers(0, ROWS // 2, 3).tolist())  # the last is long: a plan is for powers of two
+    assert not builds
+    # The count sees a build where there is one.
+    run([1, 2, 3, 4])
+    assert builds
