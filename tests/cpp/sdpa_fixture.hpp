@@ -151,7 +151,8 @@ public:
 
     // Empty on success, else the error.
     std::string run(const std::vector<uint8_t>& bytes,
-                    std::vector<hipdnnPluginDeviceBuffer_t> buffers) const {
+                    std::vector<hipdnnPluginDeviceBuffer_t> buffers,
+                    bool has_workspace = true) const {
         const hipdnnPluginConstData_t data{bytes.data(), bytes.size()};
         const hipdnnPluginConstData_t config{config_.data(), config_.size()};
         hipdnnEnginePluginExecutionContext_t context = nullptr;
@@ -159,8 +160,12 @@ public:
             HIPDNN_PLUGIN_STATUS_SUCCESS) {
             return last_error();
         }
+        size_t bytes_needed = 0;
+        hipdnnEnginePluginGetWorkspaceSizeFromExecutionContext(handle_, context, &bytes_needed);
+        std::vector<char> workspace(bytes_needed);
         const auto status = hipdnnEnginePluginExecuteOpGraph(
-            handle_, context, nullptr, buffers.data(), static_cast<uint32_t>(buffers.size()));
+            handle_, context, has_workspace ? workspace.data() : nullptr, buffers.data(),
+            static_cast<uint32_t>(buffers.size()));
         const std::string error = status == HIPDNN_PLUGIN_STATUS_SUCCESS ? "" : last_error();
         hipdnnEnginePluginDestroyExecutionContext(handle_, context);
         return error;

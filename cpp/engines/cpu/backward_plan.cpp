@@ -43,6 +43,14 @@ int64_t floats_of_slot(const schema::SdpaBackwardProblem& p, int64_t group, int6
     return floats;
 }
 
+// One for each thread, so that none waits; fewer where they are large, and two at least: the chunks
+// of one unit keep many threads busy, and the next unit begins while the last ones end.
+int64_t slots_for(int threads, int64_t slot_floats) {
+    constexpr int64_t most_floats = int64_t{1} << 26;
+    if (slot_floats == 0) return threads;
+    return std::min<int64_t>(threads, std::max<int64_t>(2, most_floats / slot_floats));
+}
+
 }  // namespace
 
 BackwardPlan::BackwardPlan(const plugin::GraphView& graph, const schema::Node& node)
@@ -63,6 +71,7 @@ BackwardPlan::BackwardPlan(const plugin::GraphView& graph, const schema::Node& n
     threads_ = useful_threads(most_threads(), p.batches(), p.heads() / group_,
                               (p.k.max_rows() + CHUNK_KEYS - 1) / CHUNK_KEYS);
     if (p.dbias) threads_ = most_threads();
+    slots_ = slots_for(threads_, slot_floats_);
     thread_scratch_ = kernels_.backward_scratch(width, value_width) +
                       (dk_floats() + dv_floats()) * int64_t{sizeof(float)};
     cut({});  // refuses what no workspace holds
@@ -73,9 +82,9 @@ BackwardPlan::Workspace BackwardPlan::cut(WorkspaceCutter cutter) const {
     w.sequences = cutter.take<Sequence>(problem_.batches());
     w.work = cutter.take<SequenceWork>(problem_.batches());
     w.progress = cutter.take<TaskProgress>(ChunkOrder::progress_count(threads_));
-    w.slots = cutter.take<SlotOwner>(threads_);
+    w.slots = cutter.take<SlotOwner>(slots_);
     w.scratch = cutter.take<char>(thread_scratch_ * threads_);
-    w.dq_sums = cutter.take_each<float>(slot_floats_, threads_);
+    w.dq_sums = cutter.take_each<float>(slot_floats_, slots_);
     w.used = cutter.used();
     return w;
 }
@@ -91,7 +100,7 @@ void BackwardPlan::execute(const plugin::ExecuteArgs& args) const {
     const Workspace w = cut(WorkspaceCutter(args.workspace, problem_.op));
     const Sequences sequences(problem_, args.buffers, w.sequences);
     const ChunkOrder order({w.progress, static_cast<size_t>(ChunkOrder::progress_count(threads_))},
-                           {w.slots, static_cast<size_t>(threads_)});
+                           {w.slots, static_cast<size_t>(slots_)});
     const Call call = prepare(args.buffers, sequences, order, w.dq_sums);
     const double width = 2.0 * static_cast<double>(problem_.head_dim() + problem_.value_dim());
     for (size_t b = 0; b < sequences.size(); ++b) {
@@ -169,10 +178,11 @@ BackwardPlan::Call BackwardPlan::prepare(const plugin::Buffers& buffers, const S
 }
 
 void BackwardPlan::run(const Call& call, const Task& task, const ThreadMemory& memory) const {
-    call.order.begin(task.index);
-    const bool is_cut = task.sequence->chunks > 1;
-    const bool has_slot = is_cut && slot_floats_ > 0;
+    const bool has_slot = task.sequence->chunks > 1 && slot_floats_ > 0;
     if (has_slot && task.chunk == 0) call.order.take_slot(task.cut_unit());
+    // The last chunk gives the slot back, so it begins after the first one, rows or none.
+    if (has_slot && task.chunk > 0) call.order.follow(task.index, 0);
+    call.order.begin(task.index);
     for (int64_t unit = task.first_unit; unit < task.end_unit; ++unit) {
         run_unit(call, task, unit, memory);
     }

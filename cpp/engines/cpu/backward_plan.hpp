@@ -60,7 +60,8 @@ private:
     int64_t group_;      // query heads of a unit: they share key and value heads
     int64_t dk_stride_;  // floats
     int64_t dv_stride_;
-    int64_t slot_floats_;     // 0: sums are made in dq itself
+    int64_t slot_floats_;  // 0: sums are made in dq itself
+    int64_t slots_;
     int64_t thread_scratch_;  // bytes, with the sums over a chunk
 };
 

@@ -20,11 +20,6 @@ extern const KernelSet NEON_KERNELS;
 
 namespace {
 
-struct Target {
-    const KernelSet* kernels;
-    bool is_runnable;
-};
-
 #if defined(__x86_64__)
 bool has_avx2() {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
@@ -37,29 +32,29 @@ bool has_avx512() {
 }
 #endif
 
-// The best first.
 const KernelSet& choose(std::string_view asked) {
-    const Target targets[] = {
-#if defined(__x86_64__)
-        {&AVX512_BF16_KERNELS, has_avx512() && __builtin_cpu_supports("avx512bf16")},
-        {&AVX512_KERNELS, has_avx512()},
-        {&AVX2_KERNELS, has_avx2()},
-#elif defined(__aarch64__)
-        {&NEON_KERNELS, true},
-#endif
-        {&PORTABLE_KERNELS, true},
-    };
-    std::string runnable;
-    for (const Target& target : targets) {
-        if (!target.is_runnable) continue;
-        if (asked.empty() || asked == target.kernels->name) return *target.kernels;
-        runnable += (runnable.empty() ? "" : ", ") + std::string(target.kernels->name);
+    std::string names;
+    for (const KernelSet* set : runnable_kernels()) {
+        if (asked.empty() || asked == set->name) return *set;
+        names += (names.empty() ? "" : ", ") + std::string(set->name);
     }
-    invalid("RAGGEDDNN_CPU_TARGET is '", asked,
-            "', expected one that this machine runs: ", runnable);
+    invalid("RAGGEDDNN_CPU_TARGET is '", asked, "', expected one that this machine runs: ", names);
 }
 
 }  // namespace
+
+std::vector<const KernelSet*> runnable_kernels() {
+    std::vector<const KernelSet*> sets;
+#if defined(__x86_64__)
+    if (has_avx512() && __builtin_cpu_supports("avx512bf16")) sets.push_back(&AVX512_BF16_KERNELS);
+    if (has_avx512()) sets.push_back(&AVX512_KERNELS);
+    if (has_avx2()) sets.push_back(&AVX2_KERNELS);
+#elif defined(__aarch64__)
+    sets.push_back(&NEON_KERNELS);
+#endif
+    sets.push_back(&PORTABLE_KERNELS);
+    return sets;
+}
 
 const KernelSet& kernels() {
     static const KernelSet& chosen = [&]() -> const KernelSet& {

@@ -42,9 +42,7 @@ Tasks::Tasks(std::span<SequenceWork> sequences) : sequences_(sequences) {
     }
 }
 
-int Tasks::threads(int limit) const {
-    return count_ > 1 && cost_ >= PARALLEL_COST ? limit : 1;
-}
+int Tasks::threads(int limit) const { return count_ > 1 && cost_ >= PARALLEL_COST ? limit : 1; }
 
 bool Tasks::Cursor::next(Task& task) {
     const int64_t index = tasks_.next_.fetch_add(1, std::memory_order_relaxed);

@@ -14,6 +14,7 @@
 #include <fstream>
 #include <limits>
 #include <mutex>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -103,12 +104,37 @@ private:
     unsigned long long seen_ = std::numeric_limits<unsigned long long>::max();
 };
 
+// Whether this process is a fork that runs no program of its own: bit PF_FORKNOEXEC of the ninth
+// field of its state, the seventh after the name in parentheses.
+bool is_forked() {
+    std::ifstream file("/proc/self/stat");
+    std::string line;
+    std::getline(file, line);
+    const size_t name_end = line.rfind(')');
+    if (name_end == std::string::npos) return false;
+    std::istringstream fields(line.substr(name_end + 1));
+    std::string skipped;
+    for (int i = 0; i < 6; ++i) fields >> skipped;
+    unsigned long flags = 0;
+    fields >> flags;
+    return (flags & 0x40) != 0;
+}
+
+// An OpenMP library that was there before the engine, in a forked process: its threads may be those
+// of the parent.
+bool is_open_mp_inherited() {
+    LoadedLibraries loaded;
+    dl_iterate_phdr(visit_library, &loaded);
+    return !loaded.open_mp.empty() && is_forked();
+}
+
 // The process that loaded the engine; another one is a forked child.
 const pid_t loader = getpid();
+const bool is_inherited = is_open_mp_inherited();
 
 OpenMp open_mp() {
     static OpenMpFinder finder;
-    if (getpid() != loader) return {};
+    if (is_inherited || getpid() != loader) return {};
     return finder.find();
 }
 
@@ -196,11 +222,17 @@ int thread_limit() {
         limit = set_by_variable();
         if (limit < 1) limit = count_processors();
     }
-    return std::clamp(std::min(limit, group_limit()), 1, most_threads());
+    return std::clamp(limit, 1, most_threads());
 }
 
 int most_threads() {
-    static const int most = std::max(count_processors(), set_by_variable());
+    static const int most = [] {
+        const OpenMp library = open_mp();
+        // It may have bound this thread to one processor, and has others.
+        const int open_mp_threads = library.is_there() ? library.max_threads() : 1;
+        const int most = std::max({count_processors(), set_by_variable(), open_mp_threads});
+        return std::min(most, group_limit());
+    }();
     return most;
 }
 

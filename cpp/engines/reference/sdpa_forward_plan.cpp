@@ -2,8 +2,8 @@
 // memory is.
 #include <optional>
 
-#include "raggeddnn/plugin/dropout_source.hpp"
 #include "ops.hpp"
+#include "raggeddnn/plugin/dropout_source.hpp"
 #include "raggeddnn/plugin/sequences.hpp"
 #include "raggeddnn/schema/sdpa_problem.hpp"
 #include "sdpa_checks.hpp"

@@ -50,7 +50,7 @@ class SdpaBackwardGraph(SdpaGraph):
         if case.dtype == "float16" and np.isfinite(fill):
             fill = min(fill, 6e4)
         shapes = {"dq": problem.q.shape, "dk": problem.k.shape, "dv": problem.v.shape}
-        if problem.bias is not None:
+        if problem.bias is not None and "dbias" in self.tensors:
             shapes["dbias"] = problem.bias.shape
         found = {}
         if not case.is_ragged and case.memory == "bhsd":

@@ -143,12 +143,14 @@ RAGGEDDNN_INLINE void write_rows(const float* from, int64_t padded, float factor
 }
 
 // Turns words: to[col][row] = from[row][col], for the first `rows` rows and `cols` columns.
-// `to_rows`, a multiple of 8, is the distance of columns in `to`; rows past `rows` are left alone.
+// `to_stride` is the distance of columns in `to`; rows past `rows` are left alone. Words of `from`
+// may be pairs of halves, which lie at any even address.
 RAGGEDDNN_INLINE void turn_by_words(const uint32_t* from, int64_t from_stride, int64_t rows,
                                     int64_t cols, uint32_t* to, int64_t to_stride) {
     for (int64_t row = 0; row < rows; ++row) {
         for (int64_t col = 0; col < cols; ++col) {
-            to[col * to_stride + row] = from[row * from_stride + col];
+            to[col * to_stride + row] =
+                *reinterpret_cast<const WordAt*>(from + row * from_stride + col);
         }
     }
 }

@@ -122,7 +122,8 @@ RAGGEDDNN_INLINE Floats exp2(Floats x) {
     return _mm512_scalef_ps(p, x - fraction);
 #else
     const Floats scaled = floats_of(bits_of(p) + (bits_of(rounded) << 23));
-    return x < splat(-126.0f) ? Floats{} : x > splat(127.0f) ? splat(INF) : scaled;
+    // Beyond 127, infinity; NaN as it is, whose other bits would reach the sign and exponent above.
+    return x < splat(-126.0f) ? Floats{} : x <= splat(127.0f) ? scaled : x + splat(INF);
 #endif
 }
 
