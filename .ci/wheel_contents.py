@@ -12,6 +12,7 @@ NEEDED = [
     "raggeddnn/_core.pyi",
     "raggeddnn/py.typed",
     "raggeddnn/lib/libraggeddnn.so",
+    "raggeddnn/engines/libraggeddnn_cpu.so",
     "raggeddnn/engines/libraggeddnn_reference.so",
     "raggeddnn/engines/raggeddnn_hip.json",
     "raggeddnn/include/raggeddnn/plugin/engine_plugin_api.h",
