@@ -60,12 +60,36 @@ class Runtime:
                   ctypes.c_size_t(found.nbytes), 2)  # fmt: skip
         return found
 
+    def write(self, address: int, array: Any) -> None:
+        """To memory, past whatever a tensor thinks of it."""
+        array = np.ascontiguousarray(array)
+        self.call("Memcpy", ctypes.c_void_p(address), array.ctypes.data_as(ctypes.c_void_p),
+                  ctypes.c_size_t(array.nbytes), 1)  # fmt: skip
+
+    def zeros(self, bytes_: int) -> Zeros:
+        return Zeros(self, bytes_)
+
     def tensor(self, array: Any, dims: tuple[int, ...] | None = None) -> Tensor:
         """A copy of an array on the GPU."""
         array = np.ascontiguousarray(array)
         made = Tensor(dims or array.shape, None, TYPES[array.dtype.name], device=self.device)
         made.fill_with_data(array.reshape(made.dims()))
         return made
+
+
+class Zeros:
+    """Memory of the GPU, of which there is nothing on the host, as there may be of a tensor."""
+
+    def __init__(self, gpu: Runtime, bytes_: int) -> None:
+        self.gpu = gpu
+        made = ctypes.c_void_p()
+        gpu.call("Malloc", ctypes.byref(made), ctypes.c_size_t(bytes_))
+        assert made.value
+        self.address = made.value
+        _core.fill_gpu_with_zeros(self.address, bytes_, 0)
+
+    def __del__(self) -> None:
+        self.gpu.call("Free", ctypes.c_void_p(self.address))
 
 
 def address_of(tensor: Any) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import hidden_pairs
 import numpy as np
 import pytest
 import raggeddnn as rd
@@ -43,3 +44,12 @@ def test_case(case, dtype):
     back = make_backward(replace(case, dtype=dtype))
     graph = sdpa_backward_graph(back)
     run_and_check_backward(graph, PlanOnGpu(graph.graph), back)
+
+
+@pytest.mark.parametrize("name", hidden_pairs.CASES)
+def test_what_meets_nothing_may_be_large(name):
+    hidden_pairs.check_unseen_rows(name, lambda graph: PlanOnGpu(graph.graph))
+
+
+def test_a_hidden_pair_may_overflow():
+    hidden_pairs.check_early_rows_and_late_keys(lambda graph: PlanOnGpu(graph.graph))

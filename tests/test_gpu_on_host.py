@@ -67,6 +67,12 @@ def test_the_backward_pass(environ):
     assert status == 0 and "6 passed" in out, out + err
 
 
+def test_memory_that_begins_anywhere(environ):
+    words = ["-m", "pytest", "-q", "-m", "gpu", HERE / "test_gpu_reported.py", "-k", "t27"]
+    status, out, err = run(environ, *words, "-p", "no:cacheprovider")
+    assert status == 0 and "35 passed" in out, out + err
+
+
 def test_verify_judges_an_engine_on_a_gpu(environ):
     passed = [HALF, OTHER, *(f"{op}/{case}" for op in ("sdpa", "sdpa_backward") for case in PLAIN)]
     status, out, err = verify(environ, *passed, "sdpa/double")
@@ -84,13 +90,29 @@ def test_without_a_device_the_engine_is_not_available(environ):
     assert f"{kind.upper()} (no device)" in err
 
 
+def test_an_engine_says_itself_that_it_is_not_available(environ):
+    code = (
+        "import raggeddnn as rd\n"
+        f"(engine,) = [e for e in rd.engines() if e.name == {ENGINE!r}]\n"
+        "print(engine.available, engine.reason)"
+    )
+    status, out, err = run(environ, "-c", code)
+    assert status == 0 and out == "True \n", err
+    without = {**environ, "LD_LIBRARY_PATH": ""}
+    status, out, err = run(without, "-c", code)
+    reason = f"{LIBRARIES[environ['EMULATED_DEVICE']]} is not the fake runtime"
+    assert status == 0 and out == f"False {reason}\n", err
+    status, out, err = run(without, "-m", "raggeddnn", "info")
+    assert status == 0 and re.search(rf"{ENGINE} .*\bno\b.*{reason}", out), out + err
+
+
+@pytest.mark.parametrize("environ", ["cuda"], indirect=True)
 def test_the_other_runtime_s_memory_will_not_do(environ):
-    kind = environ["EMULATED_DEVICE"]
-    other = {"cuda": "hip", "hip": "cuda"}[kind]
-    # The engine finds its library by a path of its own, the package finds this one.
-    status, out, err = verify({**environ, "EMULATED_DEVICE": other}, HALF)
+    """Of an engine that does not say itself that it cannot run."""
+    environ = {**environ, "RAGGEDDNN_PLUGIN_PATH": str(built_plugin("fake_on_hip"))}
+    status, out, err = verify(environ, HALF, engine="FAKE_ON_HIP_ENGINE")
     assert status == 2 and out == ""
-    assert f"works on {other} memory, and the GPU here is {kind}'s" in err
+    assert "works on hip memory, and the GPU here is cuda's" in err
 
 
 def test_after_a_fault_on_the_gpu_the_next_case_has_a_new_process(environ, tmp_path):

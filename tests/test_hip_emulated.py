@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import hidden_pairs
 import numpy as np
 import pytest
+import raggeddnn as rd
 from plugins.fakes import load, verdicts
 from raggeddnn.testing import CASES, Case, make_problem
 from raggeddnn.testing.checks import run_and_check
@@ -62,6 +64,15 @@ def test_scores_that_are_large_and_finite(engine, dtype):
     run_and_check(sdpa, sdpa.build(engine), problem)
 
 
+@pytest.mark.parametrize("name", hidden_pairs.CASES)
+def test_what_meets_nothing_may_be_large(engine, name):
+    hidden_pairs.check_unseen_rows(name, lambda graph: graph.build(engine))
+
+
+def test_a_hidden_pair_may_overflow(engine):
+    hidden_pairs.check_early_rows_and_late_keys(lambda graph: graph.build(engine))
+
+
 def test_what_is_not_read_is_a_reason(engine):
     for change, words in [
         ({"dtype": "float64"}, "data type DOUBLE, expected FLOAT, HALF or BFLOAT16"),
@@ -71,6 +82,21 @@ def test_what_is_not_read_is_a_reason(engine):
         graph = sdpa_graph(make_problem(replace(SOURCES["edges"], **change))).graph
         verdict = verdicts(graph)[engine]
         assert not verdict.applicable and words in verdict.reason
+
+
+def test_a_workspace_too_large_to_count_is_a_reason(engine):
+    dims = batches, heads, rows, _ = [2**30, 2**11, 2**21, 1]
+    graph = rd.Graph(io_data_type=rd.DataType.BFLOAT16)
+    offsets = graph.tensor(dim=[batches + 1, 1, 1, 1], data_type=rd.DataType.INT64)
+    stride = [heads * rows, 1, heads, 1]
+    ragged = {"ragged_offset": offsets, "ragged_offset_multiplier": heads}
+    operands = [graph.tensor(dim=dims, stride=stride, **ragged) for _ in range(5)]
+    stats = graph.tensor(dim=dims, stride=stride, data_type=rd.DataType.FLOAT, **ragged)
+    for gradient in graph.sdpa_backward(*operands, stats):
+        gradient.set_output(True).set_dim(dims).set_stride(stride)
+        gradient.set_ragged_offset(offsets).set_ragged_offset_multiplier(heads)
+    words = f"each of {batches} batches x {heads} heads x {rows} rows, expected fewer than 2^60"
+    assert words in verdicts(graph)[engine].reason
 
 
 def test_tiles_are_explained(engine):

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -216,3 +218,33 @@ def test_a_captured_graph_is_replayed_with_other_lengths():
         offsets.copy_(torch.tensor([0, *lens]).cumsum(0).int())
         graph.replay()
         assert_like_sdpa(torch, out, qkv, lens)
+
+
+FIRST = """
+import torch, raggeddnn.torch as rt
+torch.manual_seed(0)
+cu = torch.tensor([0, 5, 105, 300], dtype=torch.int32, device="cuda")
+q, k, v = (torch.randn(300, 4, 64, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+do = torch.randn_like(q)
+def step():
+    leaves = [x.detach().requires_grad_() for x in (q, k, v)]
+    out = rt.varlen_attn(*leaves, cu, cu, 256, 256, window_size=(-1, 0))
+    return out, *torch.autograd.grad(out, leaves, do)
+torch.cuda.synchronize()
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    made = step()
+graph.replay()
+for got, want in zip(made, step()):
+    assert got.abs().max() > 0 and torch.equal(got, want)
+print("captured")
+"""
+
+
+def test_the_first_call_of_a_process_may_be_captured():
+    """Kernels are loaded, and asked what they need, within the capture."""
+    pytest.importorskip("torch")
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "captured\n", done.stderr

@@ -386,13 +386,16 @@ public:
         if (!tensor) invalid("PlanCall: uid ", scale, " is no tensor of the plan's graph");
         scale_ = scale;
         is_scale_double_ = tensor->data_type == DataType::DOUBLE;
+        clears_ = plan_->clears_outputs();
     }
 
     size_t workspace_size() const { return plan_->workspace_size(); }
+    bool clears() const { return clears_; }
 
-    // outputs: addresses. Checks what the plan checks; throws before anything is written.
+    // outputs: addresses; sizes: bytes of their memory, to be cleared, or nothing. Checks what the
+    // plan checks; throws before anything is written.
     void run(const TensorFacts& facts, const py::tuple& outputs, double scale, uintptr_t workspace,
-             uintptr_t stream) const {
+             uintptr_t stream, const py::tuple& sizes) const {
         if (facts.facts().size() != inputs_.size() || outputs.size() != outputs_.size()) {
             invalid("PlanCall: got ", facts.facts().size(), " inputs and ", outputs.size(),
                     " outputs, expected ", inputs_.size(), " and ", outputs_.size());
@@ -412,16 +415,36 @@ public:
             if (PyErr_Occurred()) throw py::error_already_set();
             add(pack, outputs_[i], reinterpret_cast<char*>(address));
         }
+        const std::vector<raggeddnnClearedOutput_t> cleared = cleared_outputs(sizes);
         const float narrow = static_cast<float>(scale);
         const void* value = is_scale_double_ ? static_cast<const void*>(&scale) : &narrow;
         pack.push_back({scale_, const_cast<void*>(value), -1});
         hipdnnHandle& handle = hipdnnHandle::of_thread(plan_->device());
         handle.set_stream(reinterpret_cast<void*>(stream));
         const py::gil_scoped_release without_gil;
-        plan_->execute(handle, pack, reinterpret_cast<void*>(workspace));
+        auto* const memory = reinterpret_cast<void*>(workspace);
+        if (cleared.empty()) {
+            plan_->execute(handle, pack, memory);
+        } else {
+            plan_->execute_and_clear(handle, pack, memory, cleared);
+        }
     }
 
 private:
+    std::vector<raggeddnnClearedOutput_t> cleared_outputs(const py::tuple& sizes) const {
+        std::vector<raggeddnnClearedOutput_t> made;
+        if (sizes.empty()) return made;
+        if (sizes.size() != outputs_.size()) {
+            invalid("PlanCall: got ", sizes.size(), " sizes, expected ", outputs_.size());
+        }
+        made.reserve(sizes.size());
+        for (size_t i = 0; i < sizes.size(); ++i) {
+            const auto bytes = PyLong_AsLongLong(sizes[i].ptr());
+            if (PyErr_Occurred()) throw py::error_already_set();
+            made.push_back({outputs_[i], bytes});
+        }
+        return made;
+    }
     static void add(std::vector<Binding>& pack, int64_t uid, char* address) {
         pack.push_back({uid, address ? static_cast<void*>(address) : nothing, -1});
     }
@@ -431,6 +454,7 @@ private:
     std::vector<int64_t> outputs_;
     int64_t scale_ = 0;
     bool is_scale_double_ = false;
+    bool clears_ = false;
 };
 
 }  // namespace
@@ -455,8 +479,11 @@ void bind_calls(py::module_& m) {
                       std::vector<int64_t>, int64_t>(),
              py::arg("plan"), py::arg("inputs"), py::arg("outputs"), py::arg("scale"))
         .def_property_readonly("workspace_size", &PlanCall::workspace_size, "In bytes.")
+        .def_property_readonly("clears", &PlanCall::clears,
+                               "Whether run() may be given sizes: then it also clears, of ragged "
+                               "outputs, what no sequence has.")
         .def("run", &PlanCall::run, py::arg("facts"), py::arg("outputs"), py::arg("scale"),
-             py::arg("workspace") = 0, py::arg("stream") = 0);
+             py::arg("workspace") = 0, py::arg("stream") = 0, py::arg("sizes") = py::tuple());
 }
 
 }  // namespace raggeddnn::python

@@ -35,12 +35,22 @@ struct EngineRow {
     std::string path;
 };
 
+// An engine that fails to answer is not available.
+std::string why_unavailable(const backend::LoadedEngine& engine) {
+    try {
+        return engine.library->why_unavailable(engine.info.id);
+    } catch (const Exception& e) {
+        return e.what();
+    }
+}
+
 std::vector<EngineRow> engine_rows() {
     std::vector<EngineRow> rows;
     for (const backend::LoadedEngine& e : PluginRegistry::instance().engines()) {
+        const std::string reason = why_unavailable(e);
         rows.push_back({e.info.name, py::int_(e.info.id), e.library->name(), e.library->version(),
-                        plugin::to_string(e.library->api_version()), e.info.device, true, "",
-                        e.library->path()});
+                        plugin::to_string(e.library->api_version()), e.info.device, reason.empty(),
+                        reason, e.library->path()});
     }
     for (const backend::PluginEntry& entry : PluginRegistry::instance().plugins()) {
         for (const backend::DroppedEngine& engine : entry.dropped) {

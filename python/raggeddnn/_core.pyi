@@ -344,7 +344,14 @@ class PlanCall:
         scale: typing.SupportsFloat | typing.SupportsIndex,
         workspace: typing.SupportsInt | typing.SupportsIndex = 0,
         stream: typing.SupportsInt | typing.SupportsIndex = 0,
+        sizes: tuple[typing.Any, ...] = (),
     ) -> None: ...
+    @property
+    def clears(self) -> bool:
+        """
+        Whether run() may be given sizes: then it also clears, of ragged outputs, what no sequence has.
+        """
+
     @property
     def workspace_size(self) -> int:
         """

@@ -14,8 +14,8 @@ inline int thread_index() { return emulation::Block::current().lane_in_block(); 
 inline int block_index() { return 0; }
 inline void block_barrier() { emulation::Block::current().barrier(); }
 inline unsigned long long take_number(unsigned long long* counter) { return (*counter)++; }
-inline int64_t add_shared(int64_t* counter, int64_t by) {
-    const int64_t before = *counter;
+inline int32_t add_shared(int32_t* counter, int32_t by) {
+    const int32_t before = *counter;
     *counter += by;
     return before;
 }

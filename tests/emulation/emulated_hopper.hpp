@@ -18,6 +18,9 @@ struct MatrixDescriptor {
 inline MatrixDescriptor matrix_descriptor(const uint16_t* memory, int panel_bytes) {
     return {memory, panel_bytes};
 }
+inline MatrixDescriptor moved(const MatrixDescriptor& descriptor, int elements) {
+    return {descriptor.memory + elements, descriptor.panel_bytes};
+}
 
 namespace emulated_warpgroup {
 

@@ -109,11 +109,6 @@ inline void copy_async_16(uint16_t* memory, int at, const void* from, bool is_th
     if (is_there) std::memcpy(copy.bytes, from, 16);
     emulated_copies::of_lane().open.push_back(copy);
 }
-inline void copy_async_4(int32_t* memory, const int32_t* from) {
-    emulated_copies::Copy copy{memory, 4, {}};
-    std::memcpy(copy.bytes, from, 4);
-    emulated_copies::of_lane().open.push_back(copy);
-}
 inline void copies_commit() {
     emulated_copies::Pending& pending = emulated_copies::of_lane();
     pending.groups.push_back(std::move(pending.open));

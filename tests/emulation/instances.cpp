@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "attention/clear.hpp"
 #include "attention/forward.hpp"
 #include "attention/plain_forward.hpp"
 #include "fake_device.hpp"
@@ -51,6 +52,16 @@ void run_schedule(const typename Pass::Params& params, const Schedule& schedule)
     });
 }
 
+void run_clearing(const AttentionParams& params) {
+    constexpr int CLEARING = 2;
+    for (int i = 0; i < CLEARING; ++i) {
+        int32_t shared = -1;
+        emulation::Block(SCHEDULE_THREADS, LANES_TOGETHER, next_seed()).run([&] {
+            clear_outputs(params, i, CLEARING, shared);
+        });
+    }
+}
+
 template <class Pass>
 void run_pass(const typename Pass::Params& params) {
     const auto shared = std::make_unique<typename Pass::Shared>();
@@ -66,6 +77,7 @@ void run_pass(const typename Pass::Params& params) {
 template <class Pass>
 const char* launch_forward(const ForwardParams& params, void* stream) {
     return emulation::FakeDevice::get().enqueue(stream, [params] {
+        run_clearing(params);
         run_schedule<Pass>(params, params.schedule);
         run_pass<Pass>(params);
     });
@@ -80,6 +92,7 @@ ForwardKernel forward_row() {
 template <class Passes>
 const char* launch_backward(const BackwardParams& params, void* stream) {
     return emulation::FakeDevice::get().enqueue(stream, [params] {
+        run_clearing(params);
         run_schedule<typename Passes::Queries>(params, params.schedule_q);
         run_schedule<typename Passes::Keys>(params, params.schedule_k);
         run_pass<typename Passes::Queries>(params);

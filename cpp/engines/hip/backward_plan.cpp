@@ -2,6 +2,7 @@
 #include "backward_plan.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "attention/backward_sequence.hpp"
 
@@ -13,8 +14,22 @@ BackwardPlan::BackwardPlan(const plugin::GraphView& graph, const schema::Node& n
     check_operands(p, {&p.k, &p.v, &p.o, &p.d_o, &p.dq, &p.dk, &p.dv},
                    {&*p.stats, p.d_stats ? &*p.d_stats : nullptr});
     if (p.dbias) check_bias(p, *p.dbias);
+    check_workspace();
     choice_ = choose_kernel(backward_kernels(), p,
                             p.k.heads() == p.v.heads() ? "" : "k and v of different head counts");
+}
+
+// A number for each row of each head, the only part of the workspace that may be too large to
+// count.
+void BackwardPlan::check_workspace() const {
+    const schema::SdpaBackwardProblem& p = problem_;
+    int64_t rows = 0;
+    if (!__builtin_mul_overflow(p.batches() * p.heads(), p.q.max_rows(), &rows) &&
+        rows < std::numeric_limits<int64_t>::max() / 8) {
+        return;
+    }
+    invalid("[", p.op, "] the workspace needs a number for each of ", p.batches(), " batches x ",
+            p.heads(), " heads x ", p.q.max_rows(), " rows, expected fewer than 2^60");
 }
 
 bool BackwardPlan::has_bias_gradient() const {
@@ -67,6 +82,9 @@ void BackwardPlan::execute(const plugin::ExecuteArgs& args) const {
     params.d_q = row_tensor(p.dq, args.buffers, has_rows());
     params.d_k = row_tensor(p.dk, args.buffers, has_keys());
     params.d_v = row_tensor(p.dv, args.buffers, has_keys());
+    params.cleared[0] = cleared_output(p.dq, params.d_q, args.cleared);
+    params.cleared[1] = cleared_output(p.dk, params.d_k, args.cleared);
+    params.cleared[2] = cleared_output(p.dv, params.d_v, args.cleared);
     if (has_bias_gradient()) {
         const auto& [batches, heads, rows, keys] = p.dbias_dims;
         params.d_bias = {bias_tensor(*p.dbias, args.buffers), batches, heads, rows, keys};

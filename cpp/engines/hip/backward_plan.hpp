@@ -22,6 +22,7 @@ public:
     std::string kernel_id() const override;
     // Queues the work on the stream and does not wait for it.
     void execute(const plugin::ExecuteArgs& args) const override;
+    bool clears_outputs() const override { return has_rows() && has_keys(); }
     std::optional<std::string> report_faults(const void* workspace,
                                              hipdnnPluginStream_t stream) const override;
 
@@ -29,6 +30,7 @@ private:
     bool has_rows() const { return problem_.batches() > 0 && problem_.q.max_rows() > 0; }
     bool has_keys() const { return problem_.batches() > 0 && problem_.k.max_rows() > 0; }
     bool has_bias_gradient() const;
+    void check_workspace() const;
     void cut(WorkspaceCutter& cutter, BackwardParams& params) const;
 
     schema::SdpaBackwardProblem problem_;

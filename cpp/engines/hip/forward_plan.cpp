@@ -42,6 +42,10 @@ void ForwardPlan::execute(const plugin::ExecuteArgs& args) const {
     const schema::SdpaProblem& p = problem_;
     if (!has_rows()) return;
     ForwardParams params{operands_.resolve(p, args.buffers), {}};
+    constexpr uint32_t MINUS_INFINITY = 0xff800000;
+    params.cleared[0] = cleared_output(p.o, params.o, args.cleared);
+    if (p.stats)
+        params.cleared[1] = cleared_output(*p.stats, params.stats, args.cleared, MINUS_INFINITY);
     WorkspaceCutter cutter(args.workspace, "sdpa");
     params.schedule = cut(cutter);
     if (const char* error = choice_.kernel->launch(params, args.stream)) {

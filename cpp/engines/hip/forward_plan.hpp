@@ -22,6 +22,7 @@ public:
     std::string kernel_id() const override;
     // Queues the work on the stream and does not wait for it.
     void execute(const plugin::ExecuteArgs& args) const override;
+    bool clears_outputs() const override { return has_rows(); }
     std::optional<std::string> report_faults(const void* workspace,
                                              hipdnnPluginStream_t stream) const override;
 

@@ -113,6 +113,15 @@ RowTensor row_tensor(const TensorGeometry& t, const plugin::Buffers& buffers, bo
     return made;
 }
 
+ClearedOutput cleared_output(const TensorGeometry& t, const RowTensor& memory,
+                             std::span<const raggeddnnClearedOutput_t> asked, uint32_t word) {
+    if (!t.ragged) return {};
+    const auto found =
+        std::find_if(asked.begin(), asked.end(), [&t](const auto& a) { return a.uid == t.uid; });
+    if (found == asked.end()) return {};
+    return {memory, t.max_rows(), found->bytes, static_cast<int32_t>(bytes_of(t.type, 1)), word};
+}
+
 BiasTensor bias_tensor(const TensorGeometry& t, const plugin::Buffers& buffers, bool is_touched) {
     return {memory_of(t, buffers, is_touched), t.strides[schema::BATCH_AXIS],
             t.strides[schema::HEAD_AXIS],      t.strides[schema::SEQUENCE_AXIS],
@@ -154,6 +163,8 @@ AttentionParams RuntimeOperands::resolve(const SdpaProblem& p,
     params.heads = static_cast<int32_t>(p.heads());
     params.heads_k = static_cast<int32_t>(p.k.heads());
     params.heads_v = static_cast<int32_t>(p.v.heads());
+    params.group_k = params.heads / params.heads_k;
+    params.group_v = params.heads / params.heads_v;
     params.width = static_cast<int32_t>(p.head_dim());
     params.value_width = static_cast<int32_t>(p.value_dim());
     params.scale = static_cast<float>(scale_ ? scale_->resolve(buffers) : p.scale);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "attention/params.hpp"
@@ -29,6 +30,11 @@ void check_bias(const schema::SdpaProblem& problem, const schema::TensorGeometry
 // Where a tensor is. One of which no element is touched may come without memory.
 RowTensor row_tensor(const schema::TensorGeometry& tensor, const plugin::Buffers& buffers,
                      bool is_touched = true);
+
+// What of the output is to be cleared, by what the caller of an execute asks for. `word`: what four
+// bytes of it become.
+ClearedOutput cleared_output(const schema::TensorGeometry& tensor, const RowTensor& memory,
+                             std::span<const raggeddnnClearedOutput_t> asked, uint32_t word = 0);
 
 BiasTensor bias_tensor(const schema::TensorGeometry& bias, const plugin::Buffers& buffers,
                        bool is_touched = true);

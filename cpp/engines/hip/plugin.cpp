@@ -25,9 +25,14 @@ public:
         return {{"deterministic", "the same bits for the same inputs; always so here", 1}};
     }
 
-    std::optional<std::string> why_not(const plugin::GraphView& graph) const override {
+    std::optional<std::string> why_unavailable() const override {
         std::string why;
-        if (!is_device_usable(why)) return why;
+        if (is_device_usable(why)) return std::nullopt;
+        return why;
+    }
+
+    std::optional<std::string> why_not(const plugin::GraphView& graph) const override {
+        if (auto why = why_unavailable()) return why;
         try {
             make(graph);
             return std::nullopt;

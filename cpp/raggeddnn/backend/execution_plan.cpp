@@ -293,6 +293,14 @@ public:
         at_ = many_.data();
     }
     void add(int64_t uid, void* ptr) { at_[count_++] = {uid, ptr}; }
+    void add(std::span<const Binding> pack, std::span<const backend::RuntimeDefault> defaults) {
+        for (const Binding& b : pack) add(b.uid, b.ptr);
+        for (const backend::RuntimeDefault& d : defaults) {
+            if (!find_binding(pack, d.uid)) {
+                add(d.uid, const_cast<unsigned char*>(d.bytes.data()));
+            }
+        }
+    }
     const hipdnnPluginDeviceBuffer_t* data() const { return at_; }
     uint32_t size() const { return count_; }
 
@@ -316,12 +324,7 @@ void ExecutionPlan::execute(hipdnnHandle& handle, std::span<const Binding> pack,
     check(pack, overrides);
     if (log_level() >= LogLevel::INFO) log(LogLevel::INFO, "execute: ", describe());
     DeviceBuffers buffers(pack.size() + defaults_.size());
-    for (const Binding& b : pack) buffers.add(b.uid, b.ptr);
-    for (const backend::RuntimeDefault& d : defaults_) {
-        if (!find_binding(pack, d.uid)) {
-            buffers.add(d.uid, const_cast<unsigned char*>(d.bytes.data()));
-        }
-    }
+    buffers.add(pack, defaults_);
     const backend::PluginLibrary& library = *engine_.library;
     const hipdnnEnginePluginHandle_t plugin_handle = handle.plugin_handle(engine_.library)->get();
     void* const memory = workspace_or_own(workspace, handle, "execute");
@@ -354,6 +357,29 @@ void ExecutionPlan::execute(hipdnnHandle& handle, std::span<const Binding> pack,
                       static_cast<uint32_t>(overrides.size()), uids.data(), lengths.data(),
                       shapes.data(), strides.data()),
                   "hipdnnEnginePluginExecuteOpGraphWithOverrides");
+}
+
+bool ExecutionPlan::clears_outputs() const {
+    const backend::PluginLibrary& library = *engine_.library;
+    return library.call().execute_and_clear &&
+           library.call().execute_and_clear(plugin_handle_->get(), context_, nullptr, nullptr, 0,
+                                            nullptr, 0) == HIPDNN_PLUGIN_STATUS_SUCCESS;
+}
+
+void ExecutionPlan::execute_and_clear(hipdnnHandle& handle, std::span<const Binding> pack,
+                                      void* workspace,
+                                      std::span<const raggeddnnClearedOutput_t> outputs) const {
+    check_device(handle, "execute_and_clear");
+    check(pack, {});
+    if (log_level() >= LogLevel::INFO) log(LogLevel::INFO, "execute: ", describe());
+    DeviceBuffers buffers(pack.size() + defaults_.size());
+    buffers.add(pack, defaults_);
+    const backend::PluginLibrary& library = *engine_.library;
+    library.check(library.call().execute_and_clear(
+                      handle.plugin_handle(engine_.library)->get(), context_,
+                      workspace_or_own(workspace, handle, "execute_and_clear"), buffers.data(),
+                      buffers.size(), outputs.data(), static_cast<uint32_t>(outputs.size())),
+                  "raggeddnnEnginePluginExecuteAndClear");
 }
 
 std::optional<std::string> ExecutionPlan::metadata_faults(hipdnnHandle& handle,

@@ -84,6 +84,13 @@ public:
     void execute(hipdnnHandle& handle, std::span<const Binding> pack, void* workspace,
                  std::span<const ShapeOverride> overrides = {}) const;
 
+    // Whether execute_and_clear() may be called: not every engine clears.
+    bool clears_outputs() const;
+    // The same as execute, and of these outputs, with how many bytes their memory holds, what no
+    // block of a ragged one covers becomes 0, in stats -inf: within the same kernels.
+    void execute_and_clear(hipdnnHandle& handle, std::span<const Binding> pack, void* workspace,
+                           std::span<const raggeddnnClearedOutput_t> outputs) const;
+
     // What was wrong with the offsets and lengths of this plan's last execute with that workspace
     // (null: the memory kept for this thread), as one sentence; nothing when all was well. Engines
     // on host memory throw instead when they execute; on a GPU nobody waits to hear of it. Waits

@@ -87,8 +87,10 @@ void PluginLibrary::resolve(void* library) {
         f.create_from_serialized = nullptr;
     }
     find_symbol(library, "raggeddnnEnginePluginGetEngineTraits", f.get_engine_traits);
+    find_symbol(library, "raggeddnnEnginePluginWhyUnavailable", f.why_unavailable);
     find_symbol(library, "raggeddnnEnginePluginExplainKernel", f.explain_kernel);
     find_symbol(library, "raggeddnnEnginePluginReportFaults", f.report_faults);
+    find_symbol(library, "raggeddnnEnginePluginExecuteAndClear", f.execute_and_clear);
 }
 
 std::string PluginLibrary::last_error() const {
@@ -110,6 +112,13 @@ void PluginLibrary::check(hipdnnPluginStatus_t status, const char* function) con
         case HIPDNN_PLUGIN_STATUS_ALLOC_FAILED: fail(ErrorCode::ALLOC_FAILED, text);
         default: fail(ErrorCode::PLUGIN_ERROR, text);
     }
+}
+
+std::string PluginLibrary::why_unavailable(int64_t engine_id) const {
+    if (!functions_.why_unavailable) return "";
+    const char* text = nullptr;
+    check(functions_.why_unavailable(engine_id, &text), "raggeddnnEnginePluginWhyUnavailable");
+    return text ? text : "";
 }
 
 void PluginLibrary::read_identity() {

@@ -55,8 +55,10 @@ struct PluginFunctions {
     decltype(&hipdnnEnginePluginCreateExecutionContextFromSerialized) create_from_serialized =
         nullptr;
     decltype(&raggeddnnEnginePluginGetEngineTraits) get_engine_traits = nullptr;  // optional
+    decltype(&raggeddnnEnginePluginWhyUnavailable) why_unavailable = nullptr;     // optional
     decltype(&raggeddnnEnginePluginExplainKernel) explain_kernel = nullptr;       // optional
     decltype(&raggeddnnEnginePluginReportFaults) report_faults = nullptr;         // optional
+    decltype(&raggeddnnEnginePluginExecuteAndClear) execute_and_clear = nullptr;  // optional
 };
 
 class PluginLibrary {
@@ -73,6 +75,8 @@ public:
     // Engines that were left out, and why.
     const std::vector<DroppedEngine>& dropped() const { return dropped_; }
     const PluginFunctions& call() const { return functions_; }
+    // Why one of its engines can run nothing as things are; empty where it can or does not say.
+    RAGGEDDNN_API std::string why_unavailable(int64_t engine_id) const;
 
     // The plugin's text for its last failure on this thread; empty where it has none.
     std::string last_error() const;

@@ -64,6 +64,8 @@ struct ExecuteArgs {
     const Buffers& buffers;
     void* workspace = nullptr;
     hipdnnPluginStream_t stream = nullptr;
+    // Outputs to clear where no block covers them; empty for a plan that does not.
+    std::span<const raggeddnnClearedOutput_t> cleared = {};
 };
 
 // A graph compiled for one engine. Immutable: `execute` runs from several threads at once.
@@ -83,6 +85,8 @@ public:
     virtual std::optional<std::string> report_faults(const void*, hipdnnPluginStream_t) const {
         return std::nullopt;
     }
+    // Whether execute() heeds what it is to clear.
+    virtual bool clears_outputs() const { return false; }
     // For graphs with overridable shapes, which an engine that does not override this must refuse.
     virtual void execute_with_overrides(const ExecuteArgs&,
                                         std::span<const ShapeOverride> overrides) const {
@@ -108,6 +112,8 @@ public:
     virtual std::unique_ptr<Plan> build(const GraphView& graph,
                                         const EngineConfig& config) const = 0;
 
+    // Why it can run no graph in this process as things are, as one sentence; nothing when it can.
+    virtual std::optional<std::string> why_unavailable() const { return std::nullopt; }
     // Where its buffers live: "cpu", "hip", "cuda"; empty: unstated.
     virtual const char* device() const { return "cpu"; }
     // The higher is preferred among applicable engines.

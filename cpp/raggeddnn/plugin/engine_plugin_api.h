@@ -190,6 +190,12 @@ typedef struct {
 HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t
 raggeddnnEnginePluginGetEngineTraits(int64_t engine_id, raggeddnnEngineTraits_t* traits);
 
+/* Why the engine can run nothing in this process as things are, a missing device for one. Asked
+ * when somebody wants to know, not at loading: it may start a GPU's runtime. `*text` is one
+ * sentence, the plugin's until its next call on this thread, or NULL: the engine can run. */
+HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t raggeddnnEnginePluginWhyUnavailable(int64_t engine_id,
+                                                                              const char** text);
+
 /* Which kernels a context runs, their tile sizes, and why these; for people. `text` lives as long
  * as the context. */
 HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t
@@ -203,6 +209,20 @@ raggeddnnEnginePluginExplainKernel(hipdnnEnginePluginHandle_t handle,
 HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t raggeddnnEnginePluginReportFaults(
     hipdnnEnginePluginHandle_t handle, hipdnnEnginePluginExecutionContext_t context,
     const void* workspace, const char** text);
+
+/* An output, and how many bytes its memory holds. */
+typedef struct {
+    int64_t uid;
+    int64_t bytes;
+} raggeddnnClearedOutput_t;
+
+/* Executes, and clears of these outputs, where they are ragged, what no block of their offsets
+ * covers: to 0, stats to -inf. NOT_APPLICABLE, and nothing done, where the plan does not clear;
+ * `buffers` NULL asks whether it does. */
+HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t raggeddnnEnginePluginExecuteAndClear(
+    hipdnnEnginePluginHandle_t handle, hipdnnEnginePluginExecutionContext_t context,
+    void* workspace, const hipdnnPluginDeviceBuffer_t* buffers, uint32_t buffer_count,
+    const raggeddnnClearedOutput_t* outputs, uint32_t output_count);
 
 #ifdef __cplusplus
 }

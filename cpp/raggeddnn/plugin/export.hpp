@@ -240,6 +240,17 @@ hipdnnPluginStatus_t raggeddnnEnginePluginGetEngineTraits(int64_t engine_id,
     return this_plugin().engines.traits(engine_id, traits);
 }
 
+hipdnnPluginStatus_t raggeddnnEnginePluginWhyUnavailable(int64_t engine_id, const char** text) {
+    RAGGEDDNN_PLUGIN_NOT_NULL(text);
+    return guarded([&] {
+        static thread_local std::string reason;
+        const auto found = this_plugin().engines.at(engine_id).why_unavailable();
+        reason = found.value_or("");
+        *text = found ? reason.c_str() : nullptr;
+        return HIPDNN_PLUGIN_STATUS_SUCCESS;
+    });
+}
+
 hipdnnPluginStatus_t raggeddnnEnginePluginExplainKernel(
     hipdnnEnginePluginHandle_t handle, hipdnnEnginePluginExecutionContext_t context,
     const char** text) {
@@ -261,6 +272,22 @@ hipdnnPluginStatus_t raggeddnnEnginePluginReportFaults(hipdnnEnginePluginHandle_
         const auto found = context->plan->report_faults(workspace, handle->stream);
         report = found.value_or("");
         *text = found ? report.c_str() : nullptr;
+        return HIPDNN_PLUGIN_STATUS_SUCCESS;
+    });
+}
+
+hipdnnPluginStatus_t raggeddnnEnginePluginExecuteAndClear(
+    hipdnnEnginePluginHandle_t handle, hipdnnEnginePluginExecutionContext_t context,
+    void* workspace, const hipdnnPluginDeviceBuffer_t* buffers, uint32_t buffer_count,
+    const raggeddnnClearedOutput_t* outputs, uint32_t output_count) {
+    RAGGEDDNN_PLUGIN_NOT_NULL(handle);
+    RAGGEDDNN_PLUGIN_NOT_NULL(context);
+    if (!context->plan->clears_outputs()) return HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE;
+    if (!buffers) return HIPDNN_PLUGIN_STATUS_SUCCESS;
+    if (output_count > 0) RAGGEDDNN_PLUGIN_NOT_NULL(outputs);
+    return guarded([&] {
+        const raggeddnn::plugin::Buffers pack(buffers, buffer_count);
+        context->plan->execute({pack, workspace, handle->stream, {outputs, output_count}});
         return HIPDNN_PLUGIN_STATUS_SUCCESS;
     });
 }

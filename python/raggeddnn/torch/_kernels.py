@@ -116,15 +116,21 @@ def _free(kind: Kind) -> int:
 
 
 def _run(
-    plan: PlanCall, facts: TensorFacts, outputs: tuple[int, ...], scale: float, q: Tensor
+    plan: PlanCall,
+    facts: TensorFacts,
+    outputs: tuple[int, ...],
+    scale: float,
+    q: Tensor,
+    sizes: tuple[int, ...] = (),
 ) -> None:
+    """``sizes``: bytes of the outputs, where the plan is to clear rows of no sequence."""
     if q.is_cpu:
-        plan.run(facts, outputs, scale)
+        plan.run(facts, outputs, scale, 0, 0, sizes)
         return
     with torch.cuda.device(q.device):
         workspace = torch.empty(plan.workspace_size, dtype=torch.uint8, device=q.device)
         stream = torch.cuda.current_stream(q.device).cuda_stream
-        plan.run(facts, outputs, scale, workspace.data_ptr(), stream)
+        plan.run(facts, outputs, scale, workspace.data_ptr(), stream, sizes)
 
 
 def _tables(
@@ -186,12 +192,15 @@ def varlen_forward(
     else:
         check(VARLEN_FORWARD, tensors, caller)
     rows, heads, _ = q.shape
-    out = _new(q, (rows, heads, v.shape[2]), is_full)
+    is_cleared = not is_full and has_work and plan.clears
+    is_written = is_full or is_cleared
+    out = _new(q, (rows, heads, v.shape[2]), is_written)
     lse = q.new_empty_strided((heads, rows), (1, heads), dtype=stats_dtype(q))
-    if not is_full:
+    if not is_written:
         lse.fill_(-math.inf)
     if has_work:
-        _run(plan, facts, (out.data_ptr(), lse.data_ptr()), scale, q)
+        sizes = (out.nbytes, lse.nbytes) if is_cleared else ()
+        _run(plan, facts, (out.data_ptr(), lse.data_ptr()), scale, q, sizes)
     return out, lse
 
 
@@ -232,10 +241,13 @@ def varlen_backward(
         is_fixed = is_deterministic or torch.are_deterministic_algorithms_enabled()
         options = (left, right, is_top_left, dropout, is_fixed, 3, _engine, capacities)
         plan, facts = _find(VARLEN_BACKWARD, tensors, facts, options, caller)
-    dq = _new(q, q.shape, is_full_q)
-    dk, dv = _new(k, k.shape, is_full_k), _new(v, v.shape, is_full_k)
+    is_cleared = not (is_full_q and is_full_k) and has_work and plan.clears
+    dq = _new(q, q.shape, is_full_q or is_cleared)
+    is_written = is_full_k or is_cleared
+    dk, dv = _new(k, k.shape, is_written), _new(v, v.shape, is_written)
     if has_work:
-        _run(plan, facts, (dq.data_ptr(), dk.data_ptr(), dv.data_ptr()), scale, q)
+        sizes = (dq.nbytes, dk.nbytes, dv.nbytes) if is_cleared else ()
+        _run(plan, facts, (dq.data_ptr(), dk.data_ptr(), dv.data_ptr()), scale, q, sizes)
     return dq, dk, dv
 
 

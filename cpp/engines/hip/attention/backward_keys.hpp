@@ -64,16 +64,16 @@ struct BackwardKeys : KeyGradientWork {
     RAGGEDDNN_DEVICE void compute(Source& source) {
         if constexpr (HAS_KEYS) clear(d_k_);
         if constexpr (HAS_VALUES) clear(d_v_);
-        const int blocks = uniform(shared_.at.blocks());
+        const int blocks = uniform(shared_.at.blocks);
         if (blocks <= 0) {
-            source.find_place();
+            source.template find_next<0>();
             return;
         }
         const Sequence& s = shared_.at.sequence;
         const int64_t head_k = shared_.at.work.head;
         const int64_t row = shared_.at.work.tile * TILE_ROWS;
-        const int64_t first_query = shared_.at.range.begin * BLOCK_ROWS;
-        const int group = p_.heads / p_.heads_k;
+        const int64_t first_query = shared_.at.first_column;
+        const int group = p_.group_k;
         const int64_t first_head = head_k * group;
 
         uint16_t* const value_memory = shared_.memory + Memory::SECOND_AT;
@@ -92,6 +92,7 @@ struct BackwardKeys : KeyGradientWork {
         queries.begin();
         d_o.begin();
         terms.begin();
+        if constexpr (!QueryStage::WRITES_AT_FINISH) source.template find_next<HAS_KEYS ? 4 : 3>();
         if constexpr (!Tile::KEEPS_ROWS) {
             if constexpr (HAS_KEYS) values.template finish<0>();
             arrive<Tile>(keys, queries, d_o, terms);
@@ -100,24 +101,25 @@ struct BackwardKeys : KeyGradientWork {
         }
         const ScoreProduct weight_product(value_memory, wave_row_, lane_);
         if constexpr (Tile::KEEPS_ROWS) arrive<Tile>(queries, d_o, terms);
-
-        source.find_place();
+        if constexpr (QueryStage::WRITES_AT_FINISH) source.template find_next<0>();
 
         // All blocks of a head, then those of the next one.
         int block = 0;
-        for (int64_t left = int64_t{group} * blocks; left > 0; --left) {
+        int head = 0;  // of those that share the keys
+        while (true) {
             const uint16_t* own_queries = queries.current_values();
             const uint16_t* own_d_o = d_o.current_values();
             const RowTerms<BLOCK_ROWS>& own_terms = terms.current();
             const int own_block = block;
             block = block + 1 == blocks ? 0 : block + 1;
-            if (block == 0 && left > 1) {
-                const int64_t head = first_head + group - (left - 1) / blocks;
-                queries.restart(query_source(head), first_query);
-                d_o.restart(d_o_source(head), first_query);
-                terms.restart(term_source(head), first_query);
+            if (block == 0) ++head;
+            const bool has_next = head < group;
+            if (block == 0 && has_next) {
+                queries.restart(query_source(first_head + head), first_query);
+                d_o.restart(d_o_source(first_head + head), first_query);
+                terms.restart(term_source(first_head + head), first_query);
             }
-            if (Shape::SLOTS > 1 && left > 1) {
+            if (Shape::SLOTS > 1 && has_next) {
                 queries.begin();
                 d_o.begin();
                 terms.begin();
@@ -127,26 +129,30 @@ struct BackwardKeys : KeyGradientWork {
             score_product.begin(queries.current(), scores);
             if constexpr (HAS_KEYS) weight_product.begin(d_o.current(), d_weights);
             score_product.template finish<HAS_KEYS ? 1 : 0>(scores);
+            weigh(own_terms, scores);
             typename Tile::WeightOperand weights[PARTS][QUERY_TILES];
-            weigh(own_block, own_terms, scores, weights);
-            if constexpr (HAS_VALUES) GradientProduct::begin(weights, own_d_o, lane_, d_v_);
+            if constexpr (HAS_VALUES) {
+                hide_unseen<BackwardKeys>(shared_.at, own_block, wave_row_, lane_, 0.0F, scores);
+                make_operands<Tile>(scores, lane_, weights);
+                GradientProduct::begin(weights, own_d_o, lane_, d_v_);
+            }
             typename Tile::WeightOperand d_scores[PARTS][QUERY_TILES];
             if constexpr (HAS_KEYS) {
                 weight_product.template finish<HAS_VALUES ? 1 : 0>(d_weights);
                 const float* const deltas = own_terms.delta + Tile::column_of(lane_, 0);
-                const auto delta = [&](int t, int i) {
-                    return deltas[16 * t + Tile::column_of(0, i)];
-                };
 #pragma unroll
                 for (int part = 0; part < PARTS; ++part) {
-                    differentiate<Tile>(scores[part], d_weights[part], delta, lane_,
-                                        d_scores[part]);
+                    differentiate<Tile>(scores[part], d_weights[part], [&](int t, int i) {
+                        return deltas[16 * t + Tile::column_of(0, i)];
+                    });
                 }
+                hide_unseen<BackwardKeys>(shared_.at, own_block, wave_row_, lane_, 0.0F, d_weights);
+                make_operands<Tile>(d_weights, lane_, d_scores);
                 GradientProduct::begin(d_scores, own_queries, lane_, d_k_);
                 GradientProduct::template finish<0>(d_k_);
             }
             if constexpr (HAS_VALUES) GradientProduct::template finish<0>(d_v_);
-            if (left == 1) break;
+            if (!has_next) break;
             if constexpr (Shape::SLOTS == 1) {
                 block_barrier();
                 queries.begin();
@@ -177,28 +183,17 @@ private:
         return terms_of(p_, shared_.at.sequence, shared_.at.work.batch, head);
     }
 
-    // Scores become the weights of the forward pass, in float and as the next product takes them.
-    RAGGEDDNN_DEVICE void weigh(int block, const RowTerms<BLOCK_ROWS>& terms,
-                                Accumulator (&scores)[PARTS][QUERY_TILES],
-                                typename Tile::WeightOperand (&made)[PARTS][QUERY_TILES]) const {
+    // Scores become the weights of the forward pass, but for queries that do not see a row: theirs
+    // may be anything.
+    RAGGEDDNN_DEVICE void weigh(const RowTerms<BLOCK_ROWS>& terms,
+                                Accumulator (&scores)[PARTS][QUERY_TILES]) const {
         const float factor = p_.scale * LOG2_E;
-        const bool is_plain = shared_.at.is_plain(block);
-        const int64_t first_query = (shared_.at.range.begin + block) * BLOCK_ROWS;
-        const int64_t row = shared_.at.work.tile * TILE_ROWS + wave_row_;
         const float* const log_sums = terms.log_sum + Tile::column_of(lane_, 0);
 #pragma unroll
         for (int part = 0; part < PARTS; ++part) {
             weigh_again<Tile>(scores[part], factor, [&](int t, int i) {
                 return log_sums[16 * t + Tile::column_of(0, i)];
             });
-            if (!is_plain) {
-                hide<Tile>(scores[part], shared_.at.mask, row + 16 * part, first_query, lane_,
-                           0.0F);
-            }
-#pragma unroll
-            for (int t = 0; t < QUERY_TILES; ++t) {
-                made[part][t] = Tile::weights(scores[part][t], lane_);
-            }
         }
     }
 

@@ -60,17 +60,17 @@ struct BackwardQueries : QueryGradientWork {
     template <class Source>
     RAGGEDDNN_DEVICE void compute(Source& source) {
         clear(gradient_);
-        const int blocks = uniform(shared_.at.blocks());
+        const int blocks = uniform(shared_.at.blocks);
         if (blocks <= 0) {
-            source.find_place();
+            source.template find_next<0>();
             clear_delta();
             return;
         }
         const Sequence& s = shared_.at.sequence;
         const int64_t head = shared_.at.work.head;
-        const int64_t head_k = head / (p_.heads / p_.heads_k);
+        const int64_t head_k = shared_.at.work.head_k;
         const int64_t row = shared_.at.work.tile * TILE_ROWS;
-        const int64_t first_key = shared_.at.range.begin * BLOCK_ROWS;
+        const int64_t first_key = shared_.at.first_column;
 
         uint16_t* const d_o_memory = shared_.memory + Memory::SECOND_AT;
         TileStage queries(source_of(p_.q, s.q, head, s.valid_q, p_.width), row, shared_.memory);
@@ -85,16 +85,24 @@ struct BackwardQueries : QueryGradientWork {
         d_o.begin();
         keys.begin();
         values.begin();
-        find_terms();
+        const RowSource o = source_of(p_.o, s.o, head, s.valid_q, p_.value_width).from(row);
+        TermLoads loads;
+        begin_terms(o, loads);
+        if constexpr (!KeyStage::WRITES_AT_FINISH) source.template find_next<4>();
         if constexpr (Tile::KEEPS_ROWS) {
             arrive<Tile>(d_o);
         } else {
             arrive<Tile>(queries, d_o, keys, values);
         }
+        find_terms(o, loads, d_o_memory);
         const ScoreProduct weight_product(d_o_memory, wave_row_, lane_);
-        if constexpr (Tile::KEEPS_ROWS) arrive<Tile>(keys, values);
+        if constexpr (Tile::KEEPS_ROWS) {
+            arrive<Tile>(keys, values);
+        } else {
+            block_barrier();
+        }
         read_terms();
-        source.find_place();
+        if constexpr (KeyStage::WRITES_AT_FINISH) source.template find_next<0>();
 
         for (int block = 0; block < blocks; ++block) {
             const uint16_t* own_keys = keys.current_values();
@@ -108,14 +116,16 @@ struct BackwardQueries : QueryGradientWork {
             score_product.begin(keys.current(), scores);
             weight_product.begin(values.current(), d_weights);
             score_product.template finish<1>(scores);
-            weigh(block, scores);
+            weigh(scores);
             weight_product.template finish<0>(d_weights);
-            typename Tile::WeightOperand d_scores[PARTS][KEY_TILES];
 #pragma unroll
             for (int part = 0; part < PARTS; ++part) {
-                const auto delta = [&](int, int i) { return delta_[part][Tile::stat_of(i)]; };
-                differentiate<Tile>(scores[part], d_weights[part], delta, lane_, d_scores[part]);
+                differentiate<Tile>(scores[part], d_weights[part],
+                                    [&](int, int i) { return delta_[part][Tile::stat_of(i)]; });
             }
+            hide_unseen<BackwardQueries>(shared_.at, block, wave_row_, lane_, 0.0F, d_weights);
+            typename Tile::WeightOperand d_scores[PARTS][KEY_TILES];
+            make_operands<Tile>(d_weights, lane_, d_scores);
             GradientProduct::begin(d_scores, own_keys, lane_, gradient_);
             GradientProduct::template finish<0>(gradient_);
             if (!has_next) break;
@@ -138,44 +148,100 @@ struct BackwardQueries : QueryGradientWork {
     }
 
 private:
-    // Each wave those of its rows: a few lanes side by side share a row.
-    RAGGEDDNN_DEVICE void find_terms() {
-        constexpr int LANES = WIDTH / 8 >= 32 ? 32 : WIDTH / 8 >= 16 ? 16 : 8;
-        constexpr int AT_ONCE = Tile::WAVE / LANES;
+    // The terms of each wave's rows: a few lanes side by side share a row, and each keeps those of
+    // at most one. What device memory has of them is on its way while dO is.
+    static constexpr int TERM_LANES = WIDTH / 8 >= 32 ? 32 : WIDTH / 8 >= 16 ? 16 : 8;
+    static constexpr int TERM_CHUNKS = (WIDTH / 8 + TERM_LANES - 1) / TERM_LANES;  // a lane's
+    static constexpr int TERM_STEP = Tile::WAVE / TERM_LANES;                      // rows at a time
+    static constexpr int TERM_ROWS = WAVE_ROWS / TERM_STEP;  // that a lane has a part of
+    static_assert(TERM_ROWS <= TERM_LANES);
+    struct TermLoads {
+        ChunkWords o[TERM_ROWS][TERM_CHUNKS];
+        float stat;
+        float d_stats;
+    };
+    RAGGEDDNN_DEVICE int term_row(int n) const {
+        return wave_row_ + lane_ / TERM_LANES + n * TERM_STEP;
+    }
+    RAGGEDDNN_DEVICE int term_column(int c) const {
+        return 8 * (lane_ % TERM_LANES + c * TERM_LANES);
+    }
+
+    RAGGEDDNN_DEVICE void begin_terms(const RowSource& o, TermLoads& loads) const {
         const Sequence& s = shared_.at.sequence;
         const Work& work = shared_.at.work;
-        const int64_t row = work.tile * TILE_ROWS;
-        const RowSource o = source_of(p_.o, s.o, work.head, s.valid_q, p_.value_width).from(row);
-        const RowSource d_o =
-            source_of(p_.d_o, s.d_o, work.head, s.valid_q, p_.value_width).from(row);
-        float* delta = delta_of_head(p_, work.batch, work.head) + row;
-        const TermSource terms = terms_of(p_, s, work.batch, work.head);
-#pragma unroll 2
-        for (int r = wave_row_ + lane_ / LANES; r < wave_row_ + WAVE_ROWS; r += AT_ONCE) {
+        RowSource wide = o;
+        if (!o.is_wide) wide.rows = 0;  // read later
+#pragma unroll
+        for (int n = 0; n < TERM_ROWS; ++n) {
+#pragma unroll
+            for (int c = 0; c < TERM_CHUNKS; ++c) {
+                loads.o[n][c] = wide.words(term_row(n), term_column(c));
+            }
+        }
+        loads.stat = RunningSoftmax<Tile>::NOTHING;
+        loads.d_stats = 0;
+        const int64_t own = work.tile * TILE_ROWS + term_row(lane_ % TERM_LANES);
+        if (lane_ % TERM_LANES >= TERM_ROWS || own >= s.valid_q) return;
+        loads.stat = static_cast<const float*>(
+            p_.stats.data)[s.stats + work.head * p_.stats.head_stride + own * p_.stats.row_stride];
+        if (!p_.d_stats.data) return;
+        loads.d_stats = static_cast<const float*>(
+            p_.d_stats.data)[s.d_stats + work.head * p_.d_stats.head_stride +
+                             own * p_.d_stats.row_stride];
+    }
+
+    // dO is in shared memory.
+    RAGGEDDNN_DEVICE void find_terms(const RowSource& o, const TermLoads& loads,
+                                     const uint16_t* d_o) {
+        float delta = 0;
+#pragma unroll
+        for (int n = 0; n < TERM_ROWS; ++n) {
             float sum = 0;
 #pragma unroll
-            for (int c = 8 * (lane_ % LANES); c < WIDTH; c += 8 * LANES) {
-                const Chunk a = o.any_chunk(r, c);
-                const Chunk b = d_o.any_chunk(r, c);
-#pragma unroll
-                for (int i = 0; i < 8; ++i)
-                    sum += Element::to_float(a.e[i]) * Element::to_float(b.e[i]);
+            for (int c = 0; c < TERM_CHUNKS; ++c) {
+                const int r = term_row(n);
+                const int column = term_column(c);
+                if (WIDTH % (8 * TERM_LANES) != 0 && column >= WIDTH) break;
+                const ChunkWords& own = *reinterpret_cast<const ChunkWords*>(
+                    d_o + Tile::template place<Rows>(r, column / 8));
+                sum += o.is_wide
+                           ? dot(loads.o[n][c], own)
+                           : dot(o.at(r, column), r < o.rows ? o.columns_from(column) : 0, own);
             }
 #pragma unroll
-            for (int mask = 1; mask < LANES; mask *= 2) sum += shuffle_xor(sum, mask);
-            if (lane_ % LANES != 0) continue;
-            const float log_sum = terms.log_sum(row + r);
-            const bool counts = log_sum != COUNTS_FOR_NOTHING;
-            if (counts && p_.d_stats.data) {
-                sum -= static_cast<const float*>(
-                    p_.d_stats.data)[s.d_stats + work.head * p_.d_stats.head_stride +
-                                     (row + r) * p_.d_stats.row_stride];
-            }
-            if (!counts) sum = 0;
-            if (row + r < s.valid_q) delta[r] = sum;
-            shared_.terms.delta[r] = sum;
-            shared_.terms.log_sum[r] = log_sum;
+            for (int mask = 1; mask < TERM_LANES; mask *= 2) sum += shuffle_xor(sum, mask);
+            if (lane_ % TERM_LANES == n) delta = sum;
         }
+        if (lane_ % TERM_LANES >= TERM_ROWS) return;
+        const int r = term_row(lane_ % TERM_LANES);
+        // Of a row that sees no key the gradient of its stats counts for nothing, too.
+        const float log_sum = log_sum_of(loads.stat);
+        delta = log_sum == COUNTS_FOR_NOTHING ? 0.0F : delta - loads.d_stats;
+        const Work& work = shared_.at.work;
+        const int64_t row = work.tile * TILE_ROWS + r;
+        if (row < shared_.at.sequence.valid_q) {
+            delta_of_head(p_, work.batch, work.head)[row] = delta;
+        }
+        shared_.terms.delta[r] = delta;
+        shared_.terms.log_sum[r] = log_sum;
+    }
+
+    RAGGEDDNN_DEVICE static float element(const ChunkWords& words, int i) {
+        return Element::to_float(static_cast<uint16_t>(words.w[i / 2] >> (16 * (i % 2))));
+    }
+    RAGGEDDNN_DEVICE static float dot(const ChunkWords& a, const ChunkWords& b) {
+        float sum = 0;
+#pragma unroll
+        for (int i = 0; i < 8; ++i) sum += element(a, i) * element(b, i);
+        return sum;
+    }
+    // The first `count` elements, which no wide load can read, with those of a chunk.
+    RAGGEDDNN_COLD static float dot(const uint16_t* a, int count, const ChunkWords& b) {
+        float sum = 0;
+#pragma unroll 1
+        for (int i = 0; i < count; ++i) sum += Element::to_float(a[i]) * element(b, i);
+        return sum;
     }
 
     // Of rows that see no key, which the second pass may read with others.
@@ -197,19 +263,14 @@ private:
         }
     }
 
-    // Scores become the weights of the forward pass.
-    RAGGEDDNN_DEVICE void weigh(int block, Accumulator (&scores)[PARTS][KEY_TILES]) const {
+    // Scores become the weights of the forward pass, but for keys that a row does not see: theirs
+    // may be anything.
+    RAGGEDDNN_DEVICE void weigh(Accumulator (&scores)[PARTS][KEY_TILES]) const {
         const float factor = p_.scale * LOG2_E;
-        const bool is_plain = shared_.at.is_plain(block);
-        const int64_t first_key = (shared_.at.range.begin + block) * BLOCK_ROWS;
-        const int64_t row = shared_.at.work.tile * TILE_ROWS + wave_row_;
 #pragma unroll
         for (int part = 0; part < PARTS; ++part) {
             weigh_again<Tile>(scores[part], factor,
                               [&](int, int i) { return log_sum_[part][Tile::stat_of(i)]; });
-            if (!is_plain) {
-                hide<Tile>(scores[part], shared_.at.mask, row + 16 * part, first_key, lane_, 0.0F);
-            }
         }
     }
 

@@ -17,11 +17,13 @@ RAGGEDDNN_DEVICE inline BackwardSequence read_backward_sequence(const BackwardPa
                                                                 int64_t batch, Fault& fault) {
     BackwardSequence s{};
     place_operands(s, p, batch, fault);
-    s.d_o = place(p.d_o, MetadataOf::D_O, batch, p.max_rows_q, s.rows_q, fault);
-    s.d_stats = place(p.d_stats, MetadataOf::D_STATS, batch, p.max_rows_q, s.rows_q, fault);
-    s.d_q = place(p.d_q, MetadataOf::D_Q, batch, p.max_rows_q, s.rows_q, fault);
-    s.d_k = place(p.d_k, MetadataOf::D_K, batch, p.max_rows_k, s.rows_k, fault);
-    s.d_v = place(p.d_v, MetadataOf::D_V, batch, p.max_rows_k, s.rows_k, fault);
+    const SidePlacer queries{batch, p.max_rows_q, s.rows_q, fault};
+    const SidePlacer keys{batch, p.max_rows_k, s.rows_k, fault};
+    s.d_o = queries(p.d_o, MetadataOf::D_O, p.o, s.o);
+    s.d_stats = queries(p.d_stats, MetadataOf::D_STATS, p.stats, s.stats);
+    s.d_q = queries(p.d_q, MetadataOf::D_Q, p.q, s.q);
+    s.d_k = keys(p.d_k, MetadataOf::D_K, p.k, s.k);
+    s.d_v = keys(p.d_v, MetadataOf::D_V, p.v, s.v);
     count_rows(s, p, batch, fault);
     return s;
 }

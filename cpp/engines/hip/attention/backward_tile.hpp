@@ -36,20 +36,18 @@ RAGGEDDNN_DEVICE void weigh_again(typename Tile::Accumulator (&tiles)[COUNT], fl
     }
 }
 
-// dS = P (dP - delta), as the next product takes it.
+// dP becomes dS = P (dP - delta).
 template <class Tile, int COUNT, class Delta>
 RAGGEDDNN_DEVICE void differentiate(const typename Tile::Accumulator (&weights)[COUNT],
-                                    const typename Tile::Accumulator (&d_weights)[COUNT],
-                                    const Delta& delta, int lane,
-                                    typename Tile::WeightOperand (&made)[COUNT]) {
+                                    typename Tile::Accumulator (&tiles)[COUNT],
+                                    const Delta& delta) {
 #pragma unroll
     for (int t = 0; t < COUNT; ++t) {
-        typename Tile::Accumulator d_scores;
 #pragma unroll
         for (int i = 0; i < Tile::VALUES; ++i) {
-            d_scores.x[i] = weights[t].x[i] * (d_weights[t].x[i] - delta(t, i));
+            float& x = tiles[t].x[i];
+            x = weights[t].x[i] * (x - delta(t, i));
         }
-        made[t] = Tile::weights(d_scores, lane);
     }
 }
 

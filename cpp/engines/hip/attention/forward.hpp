@@ -72,29 +72,29 @@ struct Forward : ForwardWork {
 #pragma unroll
         for (int part = 0; part < PARTS; ++part) softmax_[part].start();
         clear(output_);
-        const int blocks = uniform(shared_.at.blocks());
+        const int blocks = uniform(shared_.at.blocks);
         if (blocks <= 0) {
-            source.find_place();
+            source.template find_next<0>();
             return;
         }
         const Sequence& s = shared_.at.sequence;
         const int64_t head = shared_.at.work.head;
-        const int64_t first_key = shared_.at.range.begin * BLOCK_ROWS;
+        const int64_t first_key = shared_.at.first_column;
         QueryStage queries(source_of(p_.q, s.q, head, s.valid_q, p_.width),
                            shared_.at.work.tile * TILE_ROWS, shared_.q);
-        KeyStage keys(source_of(p_.k, s.k, head / (p_.heads / p_.heads_k), s.valid_k, p_.width),
-                      first_key, shared_.k);
-        Values values(
-            source_of(p_.v, s.v, head / (p_.heads / p_.heads_v), s.valid_k, p_.value_width),
-            first_key, SHARES_Q ? shared_.q : shared_.v);
+        KeyStage keys(source_of(p_.k, s.k, shared_.at.work.head_k, s.valid_k, p_.width), first_key,
+                      shared_.k);
+        Values values(source_of(p_.v, s.v, shared_.at.work.head_v, s.valid_k, p_.value_width),
+                      first_key, SHARES_Q ? shared_.q : shared_.v);
         queries.begin();
         keys.begin();
         // Where blocks in flight take registers, not all at once.
         constexpr bool IS_EARLY = !Values::WRITES_AT_FINISH;
         if constexpr (IS_EARLY) values.begin();
+        if constexpr (IS_EARLY) source.template find_next<3>();
         arrive<Tile, IS_EARLY ? 1 : 0>(queries, keys);
         fold_sign();
-        source.find_place();
+        if constexpr (!IS_EARLY) source.template find_next<0>();
         const ScoreProduct product(shared_.q, wave_row_, lane_);
         if (SLOTS > 1 && blocks > 1) keys.begin();
         if constexpr (!IS_EARLY) values.begin();
@@ -106,7 +106,7 @@ struct Forward : ForwardWork {
             keys.begin();
         }
         for (int block = 0; block + 1 < blocks; ++block) {
-            if (!shared_.at.is_plain(block)) hide_unseen(block, scores);
+            hide_block(block, scores);
             typename Tile::WeightOperand weights[PARTS][KEY_TILES];
             weigh(scores, weights, block == 0);
             arrive<Tile>(keys, values);
@@ -129,7 +129,7 @@ struct Forward : ForwardWork {
                 if (block + 2 < blocks) keys.begin();
             }
         }
-        if (!shared_.at.is_plain(blocks - 1)) hide_unseen(blocks - 1, scores);
+        hide_block(blocks - 1, scores);
         typename Tile::WeightOperand weights[PARTS][KEY_TILES];
         weigh(scores, weights, blocks == 1);
         arrive<Tile>(values);
@@ -166,15 +166,10 @@ private:
         block_barrier();
     }
 
-    RAGGEDDNN_DEVICE void hide_unseen(int block, Accumulator (&scores)[PARTS][KEY_TILES]) const {
+    RAGGEDDNN_DEVICE void hide_block(int block, Accumulator (&scores)[PARTS][KEY_TILES]) const {
         if (is_idle()) return;
-        const int64_t first_key = (shared_.at.range.begin + block) * BLOCK_ROWS;
-        const int64_t row = shared_.at.work.tile * TILE_ROWS + wave_row_;
-#pragma unroll
-        for (int part = 0; part < PARTS; ++part) {
-            hide<Tile>(scores[part], shared_.at.mask, row + 16 * part, first_key, lane_,
-                       RunningSoftmax<Tile>::NOTHING);
-        }
+        hide_unseen<Forward>(shared_.at, block, wave_row_, lane_, RunningSoftmax<Tile>::NOTHING,
+                             scores);
     }
 
     // Scores become weights, and what was summed before is scaled to them.
@@ -198,13 +193,7 @@ private:
         }
         if (!is_first && any_lane(is_scaled)) scale_output(keep);
         OutputProduct::template finish<0>(output_);
-#pragma unroll
-        for (int part = 0; part < PARTS; ++part) {
-#pragma unroll
-            for (int t = 0; t < KEY_TILES; ++t) {
-                weights[part][t] = Tile::weights(scores[part][t], lane_);
-            }
-        }
+        make_operands<Tile>(scores, lane_, weights);
     }
 
     // Only where a row's largest score grew.

@@ -44,6 +44,15 @@ struct BiasGradient : BiasTensor {
     int64_t keys;
 };
 
+// A ragged output of which what no block covers is to be cleared; tensor.data null: nothing is.
+struct ClearedOutput {
+    RowTensor tensor;
+    int64_t max_rows;
+    int64_t bytes;          // that its memory holds
+    int32_t element_bytes;  // 2 or 4
+    uint32_t word;          // that all of it becomes
+};
+
 // In device memory, or where there is none a value.
 struct RandomNumber {
     IndexArray memory;
@@ -104,9 +113,12 @@ struct AttentionParams {
     int32_t heads;
     int32_t heads_k;
     int32_t heads_v;
+    int32_t group_k;  // heads of q that share one of k
+    int32_t group_v;
     int32_t width;        // of q and k
     int32_t value_width;  // of v and o
     float scale;
+    ClearedOutput cleared[3];
 };
 
 struct ForwardParams : AttentionParams {

@@ -9,6 +9,15 @@
 
 namespace raggeddnn::hip {
 
+struct Work {
+    int64_t batch;
+    int64_t tile;
+    int64_t head;
+    int32_t head_k;  // of a tile of queries: whose keys and values it reads
+    int32_t head_v;
+    bool is_there;
+};
+
 // Tiles of queries, of either pass.
 template <class Params_, class Sequence_>
 struct QueryWork {
@@ -18,6 +27,11 @@ struct QueryWork {
 
     RAGGEDDNN_DEVICE static int64_t length(const Sequence& s) { return s.valid_k; }
     RAGGEDDNN_DEVICE static int64_t heads(const Params& p) { return p.heads; }
+    RAGGEDDNN_DEVICE static void find_heads(const Params& p, Work& work) {
+        const auto head = static_cast<int32_t>(work.head);
+        work.head_k = head / p.group_k;
+        work.head_v = head / p.group_v;
+    }
     RAGGEDDNN_DEVICE static Mask mask(const Params& p, const Sequence& s) {
         return make_mask(p.band, s);
     }
@@ -61,6 +75,7 @@ struct KeyGradientWork {
     }
     RAGGEDDNN_DEVICE static int64_t length(const Sequence& s) { return s.valid_q; }
     RAGGEDDNN_EITHER static int64_t heads(const BackwardParams& p) { return p.heads_k; }
+    RAGGEDDNN_DEVICE static void find_heads(const BackwardParams&, Work&) {}
     RAGGEDDNN_DEVICE static Mask mask(const BackwardParams& p, const Sequence& s) {
         return exchanged(make_mask(p.band, s), s.valid_q);
     }

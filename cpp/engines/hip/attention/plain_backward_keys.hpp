@@ -42,11 +42,11 @@ struct PlainBackwardKeys : KeyGradientWork {
 
     template <class Source>
     RAGGEDDNN_DEVICE void compute(Source& source) {
-        source.find_place();
-        const int64_t group = p_.heads / (is_values_ ? p_.heads_v : p_.heads_k);
+        source.template find_next<0>();
+        const int64_t group = is_values_ ? p_.group_v : p_.group_k;
         for (int64_t head = head_ * group; head < (head_ + 1) * group; ++head) {
-            for (int64_t block = shared_.at.range.begin; block < shared_.at.range.end; ++block) {
-                add_rows(head, block * PLAIN_SIZE);
+            for (int block = 0; block < shared_.at.blocks; ++block) {
+                add_rows(head, shared_.at.first_column + int64_t{block} * PLAIN_SIZE);
             }
         }
     }

@@ -33,12 +33,12 @@ struct PlainBackwardQueries : QueryGradientWork {
 
     template <class Source>
     RAGGEDDNN_DEVICE void compute(Source& source) {
-        source.find_place();
-        if (shared_.at.blocks() <= 0) return;
+        source.template find_next<0>();
+        if (shared_.at.blocks <= 0) return;
         find_terms();
         PlainMemory& memory = shared_.memory;
-        for (int64_t block = shared_.at.range.begin; block < shared_.at.range.end; ++block) {
-            const int64_t first_key = block * PLAIN_SIZE;
+        for (int block = 0; block < shared_.at.blocks; ++block) {
+            const int64_t first_key = shared_.at.first_column + int64_t{block} * PLAIN_SIZE;
             const Head head = operands();
             PlainSum tile = multiply_rows(memory, head.q(), first_row_, head.k(), first_key);
             PlainSum outputs = multiply_rows(memory, head.d_o(), first_row_, head.v(), first_key);

@@ -50,14 +50,14 @@ struct PlainForward : ForwardWork {
 
     template <class Source>
     RAGGEDDNN_DEVICE void compute(Source& source) {
-        source.find_place();
+        source.template find_next<0>();
         const Sequence& s = shared_.at.sequence;
         const auto queries = plain_rows<Element>(p_.q, s.q, head_.head, s.valid_q, p_.width);
         const auto keys = plain_rows<Element>(p_.k, s.k, head_.key_head(), s.valid_k, p_.width);
         const auto values =
             plain_rows<Element>(p_.v, s.v, head_.value_head(), s.valid_k, p_.value_width);
-        for (int64_t block = shared_.at.range.begin; block < shared_.at.range.end; ++block) {
-            const int64_t first_key = block * PLAIN_SIZE;
+        for (int block = 0; block < shared_.at.blocks; ++block) {
+            const int64_t first_key = shared_.at.first_column + int64_t{block} * PLAIN_SIZE;
             PlainSum lost;
             PlainSum tile =
                 multiply_rows(shared_.memory, queries, first_row_, keys, first_key, lost);

@@ -101,8 +101,8 @@ struct PlainHead {
         }
     }
 
-    RAGGEDDNN_DEVICE int64_t key_head() const { return head / (p.heads / p.heads_k); }
-    RAGGEDDNN_DEVICE int64_t value_head() const { return head / (p.heads / p.heads_v); }
+    RAGGEDDNN_DEVICE int64_t key_head() const { return head / p.group_k; }
+    RAGGEDDNN_DEVICE int64_t value_head() const { return head / p.group_v; }
 
 private:
     RAGGEDDNN_DEVICE static int within_tile(int64_t column) {

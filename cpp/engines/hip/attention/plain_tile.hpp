@@ -23,7 +23,7 @@ struct alignas(16) PlainMemory {
     float left[PLAIN_SIZE * PLAIN_PITCH];
     float right[PLAIN_SIZE * PLAIN_PITCH];
     float weights[PLAIN_SIZE * PLAIN_PITCH];
-    int64_t has_wild;  // not 0: some value to be weighed was NaN or infinite
+    int32_t has_wild;  // not 0: some value to be weighed was NaN or infinite
 };
 
 // A thread's part of a tile. Its rows are next to each other. So are its columns where columns of

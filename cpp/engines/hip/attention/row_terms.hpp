@@ -21,10 +21,6 @@ struct TermSource {
     int64_t stats_stride;
     const float* delta;
     int64_t rows;  // valid ones
-
-    RAGGEDDNN_DEVICE float log_sum(int64_t row) const {
-        return row < rows ? log_sum_of(stats[row * stats_stride]) : COUNTS_FOR_NOTHING;
-    }
 };
 
 RAGGEDDNN_DEVICE inline float* delta_of_head(const BackwardParams& p, int64_t batch, int64_t head) {

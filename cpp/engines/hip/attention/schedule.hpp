@@ -22,18 +22,18 @@ RAGGEDDNN_DEVICE inline int bucket_of(int64_t length) {
 }
 
 struct ScheduleShared {
-    int64_t counts[SCHEDULE_BUCKETS];  // of batches
+    int32_t counts[SCHEDULE_BUCKETS];  // of batches
     int64_t tiles[SCHEDULE_THREADS];   // of the places of each thread
 };
 
 // Each value becomes the sum of those up to it.
-template <int COUNT>
-RAGGEDDNN_DEVICE void sum_up(int64_t (&values)[COUNT]) {
+template <class T, int COUNT>
+RAGGEDDNN_DEVICE void sum_up(T (&values)[COUNT]) {
     static_assert(COUNT <= SCHEDULE_THREADS);
     const int i = thread_index();
     for (int step = 1; step < COUNT; step *= 2) {
         block_barrier();
-        const int64_t before = i >= step && i < COUNT ? values[i - step] : 0;
+        const T before = i >= step && i < COUNT ? values[i - step] : 0;
         block_barrier();
         if (i < COUNT) values[i] += before;
     }

@@ -68,6 +68,29 @@ RAGGEDDNN_DEVICE inline int64_t place(const RowTensor& tensor, MetadataOf of, in
     return begin * tensor.multiplier;
 }
 
+// Places the tensors of one side of a batch.
+struct SidePlacer {
+    int64_t batch;
+    int64_t most;   // rows of a batch
+    int64_t& rows;  // so far
+    Fault& fault;
+
+    RAGGEDDNN_DEVICE int64_t operator()(const RowTensor& tensor, MetadataOf of) const {
+        return place(tensor, of, batch, most, rows, fault);
+    }
+    // `at`: where another one is. One whose batches lie alike is there, too: nothing is read.
+    RAGGEDDNN_DEVICE int64_t operator()(const RowTensor& tensor, MetadataOf of,
+                                        const RowTensor& other, int64_t at) const {
+        const IndexArray& own = tensor.offsets;
+        const bool is_alike =
+            own.data == other.offsets.data && own.stride == other.offsets.stride &&
+            own.is_64_bit == other.offsets.is_64_bit && tensor.multiplier == other.multiplier &&
+            tensor.row_stride == other.row_stride && tensor.batch_stride == other.batch_stride &&
+            !tensor.data == !other.data;
+        return is_alike ? at : (*this)(tensor, of);
+    }
+};
+
 // How many of a block's rows count.
 RAGGEDDNN_DEVICE inline int64_t valid_rows(const IndexArray& lengths, MetadataOf of, int64_t batch,
                                            int64_t rows, Fault& fault) {
@@ -87,11 +110,13 @@ RAGGEDDNN_DEVICE inline int64_t rows_to_write(const RowTensor& output, int64_t r
 RAGGEDDNN_DEVICE inline void place_operands(Sequence& s, const AttentionParams& p, int64_t batch,
                                             Fault& fault) {
     s.rows_q = s.rows_k = UNKNOWN_ROWS;
-    s.q = place(p.q, MetadataOf::Q, batch, p.max_rows_q, s.rows_q, fault);
-    s.o = place(p.o, MetadataOf::O, batch, p.max_rows_q, s.rows_q, fault);
-    s.stats = place(p.stats, MetadataOf::STATS, batch, p.max_rows_q, s.rows_q, fault);
-    s.k = place(p.k, MetadataOf::K, batch, p.max_rows_k, s.rows_k, fault);
-    s.v = place(p.v, MetadataOf::V, batch, p.max_rows_k, s.rows_k, fault);
+    const SidePlacer queries{batch, p.max_rows_q, s.rows_q, fault};
+    const SidePlacer keys{batch, p.max_rows_k, s.rows_k, fault};
+    s.q = queries(p.q, MetadataOf::Q);
+    s.o = queries(p.o, MetadataOf::O, p.q, s.q);
+    s.stats = queries(p.stats, MetadataOf::STATS);
+    s.k = keys(p.k, MetadataOf::K);
+    s.v = keys(p.v, MetadataOf::V, p.k, s.k);
 }
 // Once all tensors are placed.
 RAGGEDDNN_DEVICE inline void count_rows(Sequence& s, const AttentionParams& p, int64_t batch,

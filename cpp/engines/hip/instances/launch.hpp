@@ -2,6 +2,7 @@
 // tile.
 #pragma once
 
+#include "../attention/clear.hpp"
 #include "../attention/schedule.hpp"
 #include "../kernels.hpp"
 #include "../runtime.hpp"
@@ -24,17 +25,32 @@ __global__ void __launch_bounds__(Pass::THREADS, Pass::BLOCKS_AT_ONCE)
     }
 }
 
+// Of threads, beside those that make schedules: as many as processors have room for at once, or
+// nearly so.
+inline constexpr int CLEAR_BLOCKS = 256;
+inline int clear_blocks(const AttentionParams& params) {
+    for (const ClearedOutput& output : params.cleared) {
+        if (output.tensor.data) return CLEAR_BLOCKS;
+    }
+    return 0;
+}
+
+// The first block makes the schedule, others clear outputs.
 template <class Pass>
 __global__ void __launch_bounds__(SCHEDULE_THREADS)
     run_schedule(const RAGGEDDNN_GRID_CONSTANT typename Pass::Params params,
                  const RAGGEDDNN_GRID_CONSTANT Schedule schedule) {
     if constexpr (Pass::Arch::IS_COMPILED) {
         __shared__ ScheduleShared shared;
-        make_schedule<Pass>(params, schedule, shared);
+        if (block_index() == 0) {
+            make_schedule<Pass>(params, schedule, shared);
+        } else {
+            clear_outputs(params, block_index() - 1, CLEAR_BLOCKS, shared.counts[0]);
+        }
     }
 }
 
-// Of two passes over the same lengths, by a block each.
+// The same of two passes over the same lengths, by a block each.
 template <class First, class Second>
 __global__ void __launch_bounds__(SCHEDULE_THREADS)
     run_schedules(const RAGGEDDNN_GRID_CONSTANT typename First::Params params,
@@ -44,8 +60,10 @@ __global__ void __launch_bounds__(SCHEDULE_THREADS)
         __shared__ ScheduleShared shared;
         if (block_index() == 0) {
             make_schedule<First>(params, first, shared);
-        } else {
+        } else if (block_index() == 1) {
             make_schedule<Second>(params, second, shared);
+        } else {
+            clear_outputs(params, block_index() - 2, CLEAR_BLOCKS, shared.counts[0]);
         }
     }
 }

@@ -65,4 +65,9 @@ struct alignas(2 * COUNT) Elements {
 };
 using Chunk = Elements<8>;
 
+// The same bits as words, which a compiler does not take apart.
+struct alignas(16) ChunkWords {
+    uint32_t w[4];
+};
+
 }  // namespace raggeddnn::hip

@@ -20,9 +20,8 @@ __device__ inline void block_barrier() { __syncthreads(); }
 __device__ inline unsigned long long take_number(unsigned long long* counter) {
     return atomicAdd(counter, 1ULL);
 }
-__device__ inline int64_t add_shared(int64_t* counter, int64_t by) {
-    return static_cast<int64_t>(atomicAdd(reinterpret_cast<unsigned long long*>(counter),
-                                          static_cast<unsigned long long>(by)));
+__device__ inline int32_t add_shared(int32_t* counter, int32_t by) {
+    return atomicAdd(counter, by);
 }
 __device__ inline uint32_t lower(uint32_t* least, uint32_t to) { return atomicMin(least, to); }
 template <class T>
@@ -33,7 +32,13 @@ template <class T>
 __device__ T uniform(T value) {
     return value;
 }
-__device__ inline int renewed_thread_index() { return thread_index(); }
+// The same as before, but not so that the compiler knows: what is computed from it then stays in
+// the loop over tiles, instead of taking registers from its beginning to its end.
+__device__ inline int renewed_thread_index() {
+    int index;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(index));
+    return index;
+}
 template <class T>
 __device__ const T& renewed(const T& parameters) {
     return parameters;
@@ -57,7 +62,7 @@ __device__ inline void block_barrier() {
 __device__ inline unsigned long long take_number(unsigned long long* counter) {
     return __atomic_fetch_add(counter, 1ULL, __ATOMIC_RELAXED);
 }
-__device__ inline int64_t add_shared(int64_t* counter, int64_t by) {
+__device__ inline int32_t add_shared(int32_t* counter, int32_t by) {
     return __atomic_fetch_add(counter, by, __ATOMIC_RELAXED);
 }
 __device__ inline uint32_t lower(uint32_t* least, uint32_t to) {
@@ -87,8 +92,7 @@ __device__ T uniform(T value) {
     __builtin_memcpy(&value, words, sizeof(T));
     return value;
 }
-// The same as before, but not so that the compiler knows: what is computed from it then stays in
-// the loop over tiles, instead of taking registers from its beginning to its end.
+// As above.
 __device__ inline int renewed_thread_index() {
     int index = thread_index();
     asm volatile("" : "+v"(index));

@@ -44,17 +44,21 @@ public:
     static_assert(PARTS == 1 && Rows::WIDTH % 64 == 0 && TILES % GROUP == 0);
 
     RAGGEDDNN_DEVICE HopperRowProduct(const uint16_t* memory, int wave_row, int)
-        : rows_(memory + wave_row / Tile::GROUP_ROWS * Tile::GROUP_ROWS * 64) {}
+        : rows_(matrix_descriptor(memory, 16)) {
+        if (Rows::ROWS > Tile::GROUP_ROWS) {
+            rows_ = moved(rows_, wave_row / Tile::GROUP_ROWS * Tile::GROUP_ROWS * 64);
+        }
+    }
 
     RAGGEDDNN_DEVICE void begin(const uint16_t* columns, Accumulator (&sum)[PARTS][TILES]) const {
+        const MatrixDescriptor all = matrix_descriptor(columns, 16);
         warpgroup_fence();
 #pragma unroll
         for (int step = 0; step < STEPS; ++step) {
-            const MatrixDescriptor rows = matrix_descriptor(rows_ + at(step, Rows::ROWS), 16);
 #pragma unroll
             for (int t = 0; t < TILES; t += GROUP) {
-                const uint16_t* from = columns + at(step, Columns::ROWS) + 16 * t * 64;
-                Wgmma<Element, GROUP>::shared(&sum[0][t], rows, matrix_descriptor(from, 16),
+                Wgmma<Element, GROUP>::shared(&sum[0][t], moved(rows_, at(step, Rows::ROWS)),
+                                              moved(all, at(step, Columns::ROWS) + 16 * t * 64),
                                               step == 0 ? 0 : 1);
             }
         }
@@ -76,7 +80,7 @@ private:
         return step / 4 * 64 * rows + step % 4 * 16;
     }
 
-    const uint16_t* rows_;
+    MatrixDescriptor rows_;
 };
 
 // As TiledWeightProduct.
@@ -94,14 +98,15 @@ public:
     RAGGEDDNN_DEVICE static void begin(const typename Tile::WeightOperand (&weights)[PARTS][TILES],
                                        const uint16_t* values, int,
                                        Accumulator (&sum)[PARTS][COLUMN_TILES]) {
+        const MatrixDescriptor all = matrix_descriptor(values, Values::ROWS * 128);
         warpgroup_fence();
 #pragma unroll
         for (int t = 0; t < TILES; ++t) {
 #pragma unroll
             for (int c = 0; c < COLUMN_TILES; c += GROUP) {
-                const uint16_t* from = values + c / 4 * 64 * Values::ROWS + 16 * t * 64;
-                Wgmma<Element, GROUP>::registers(&sum[0][c], weights[0][t].r,
-                                                 matrix_descriptor(from, Values::ROWS * 128));
+                Wgmma<Element, GROUP>::registers(
+                    &sum[0][c], weights[0][t].r,
+                    moved(all, c / 4 * 64 * Values::ROWS + 16 * t * 64));
             }
         }
         warpgroup_commit();

@@ -87,10 +87,6 @@ __device__ inline void copy_async_16(uint16_t* memory, int at, const void* from,
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(address), "l"(from),
                  "r"(bytes));
 }
-__device__ inline void copy_async_4(int32_t* memory, const int32_t* from) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared_address(memory)), "l"(from)
-                 : "memory");
-}
 __device__ inline void copies_commit() { asm volatile("cp.async.commit_group;"); }
 // All but the `newest` groups have arrived.
 template <int newest>

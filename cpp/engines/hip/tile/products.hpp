@@ -15,6 +15,17 @@ RAGGEDDNN_DEVICE void clear(Accumulator (&sums)[PARTS][TILES]) {
     }
 }
 
+// Results of one product as the next one takes them.
+template <class Tile, int PARTS, int COUNT>
+RAGGEDDNN_DEVICE void make_operands(const typename Tile::Accumulator (&tiles)[PARTS][COUNT],
+                                    int lane, typename Tile::WeightOperand (&made)[PARTS][COUNT]) {
+#pragma unroll
+    for (int part = 0; part < PARTS; ++part) {
+#pragma unroll
+        for (int t = 0; t < COUNT; ++t) made[part][t] = Tile::weights(tiles[part][t], lane);
+    }
+}
+
 // Rows times the rows of another block, both in shared memory: scores of queries and keys.
 // `Rows`, `Columns`: their blocks, of one width. A wave has WAVE_ROWS rows.
 // Loads of MOST_STEPS steps of the width are under way at once.

@@ -17,17 +17,21 @@ struct RowTarget {
     bool is_wide;  // rows are aligned to chunks, and their width is a multiple of one
 };
 
+// Sums next to each other times a factor, rounded, to memory. A factor of 0 makes them 0, whatever
+// they are.
 template <class Tile>
-RAGGEDDNN_DEVICE Elements<Tile::ADJACENT> rounded(const float* sums, float by) {
+RAGGEDDNN_DEVICE void keep_rounded(uint16_t* to, const float* sums, float by) {
     using Element = typename Tile::Element;
-    Elements<Tile::ADJACENT> made;
-    if constexpr (Tile::ADJACENT == 2) {
-        made = __builtin_bit_cast(Elements<2>, pack<Element>(sums[0] * by, sums[1] * by));
+    if constexpr (Tile::ADJACENT == 2) {  // a word, of which the compiler makes no halves
+        const uint32_t kept = by == 0 ? 0U : ~0U;
+        *reinterpret_cast<uint32_t*>(to) = pack<Element>(sums[0] * by, sums[1] * by) & kept;
     } else {
+        Elements<Tile::ADJACENT> made;
 #pragma unroll
         for (int n = 0; n < Tile::ADJACENT; ++n) made.e[n] = Element::from_float(sums[n] * by);
+        if (by == 0) made = {};
+        *reinterpret_cast<Elements<Tile::ADJACENT>*>(to) = made;
     }
-    return made;
 }
 
 // sum * factor, rounded, to the wave's rows in `memory`, which holds a `Rows`. The factor of a row
@@ -46,38 +50,58 @@ RAGGEDDNN_DEVICE void keep_results(uint16_t* memory, int wave_row, int lane,
                 const int row = wave_row + 16 * part + Tile::row_of_stat(lane, stat);
                 const int column = 16 * c + Tile::column_of(lane, i);
                 uint16_t* to = memory + Tile::template place<Rows>(row, column / 8) + column % 8;
-                const float by = factor[part][stat];
-                Elements<Tile::ADJACENT> made = rounded<Tile>(&sum[part][c].x[i], by);
-                if (by == 0) made = {};
-                *reinterpret_cast<Elements<Tile::ADJACENT>*>(to) = made;
+                keep_rounded<Tile>(to, &sum[part][c].x[i], factor[part][stat]);
             }
         }
+    }
+}
+
+// Element by element, where no wide store can write the rows: slow, and out of the way.
+template <class Tile, class Rows, int THREADS>
+RAGGEDDNN_COLD void write_elements(const uint16_t* memory, RowTarget target) {
+#pragma unroll 1
+    for (int i = thread_index(); i < Rows::ROWS * Rows::WIDTH; i += THREADS) {
+        const int row = i / Rows::WIDTH;
+        const int column = i % Rows::WIDTH;
+        if (row >= target.rows || column >= target.width) continue;
+        const uint16_t x = memory[Tile::template place<Rows>(row, column / 8) + column % 8];
+        store(target.data + row * target.row_stride + column, row < target.valid ? x : uint16_t{0});
     }
 }
 
 // By `THREADS` threads, which have met at a barrier since the results were kept.
 template <class Tile, class Rows, int THREADS>
 RAGGEDDNN_DEVICE void write_results(const uint16_t* memory, const RowTarget& target) {
-#pragma unroll 4
-    for (int i = renewed_thread_index(); i < Rows::ROWS * Rows::CHUNKS; i += THREADS) {
-        const int row = i / Rows::CHUNKS;
-        const int column = 8 * (i % Rows::CHUNKS);
-        if (row >= target.rows || column >= target.width) continue;
-        struct alignas(16) Words {
-            uint32_t w[4];
-        };
-        const uint16_t* from = memory + Tile::template place<Rows>(row, column / 8);
-        const uint32_t kept = row < target.valid ? ~0U : 0U;
+    if (!target.is_wide) {
+        write_elements<Tile, Rows, THREADS>(memory, target);
+        return;
+    }
+    const auto write = [&](int row, int column, uint16_t* to) {
+        if (row >= target.rows || column >= target.width) return;
+        ChunkWords words{};
+        if (row < target.valid) {
+            words = *reinterpret_cast<const ChunkWords*>(
+                memory + Tile::template place<Rows>(row, column / 8));
+        }
+        store(reinterpret_cast<ChunkWords*>(to), words);
+    };
+    const int first = renewed_thread_index();
+    if constexpr (THREADS % Rows::CHUNKS == 0) {
+        const int row = first / Rows::CHUNKS;
+        const int column = 8 * (first % Rows::CHUNKS);
+        constexpr int PASS = THREADS / Rows::CHUNKS;  // rows at a time
         uint16_t* to = target.data + row * target.row_stride + column;
-        if (target.is_wide) {
-            Words words = *reinterpret_cast<const Words*>(from);
 #pragma unroll
-            for (uint32_t& word : words.w) word &= kept;
-            store(reinterpret_cast<Words*>(to), words);
-        } else {
-            for (int n = 0; n < 8 && column + n < target.width; ++n) {
-                store(to + n, static_cast<uint16_t>(from[n] & kept));
-            }
+        for (int n = 0; n < Rows::ROWS; n += PASS) {
+            write(row + n, column, to);
+            to += PASS * target.row_stride;
+        }
+    } else {
+#pragma unroll 4
+        for (int i = first; i < Rows::ROWS * Rows::CHUNKS; i += THREADS) {
+            const int r = i / Rows::CHUNKS;
+            const int c = 8 * (i % Rows::CHUNKS);
+            write(r, c, target.data + r * target.row_stride + c);
         }
     }
 }

@@ -30,23 +30,20 @@ struct RowSource {
                 is_wide};
     }
     RAGGEDDNN_DEVICE bool has(int row, int column) const { return row < rows && column < width; }
+    // Of a chunk, in the width.
+    RAGGEDDNN_DEVICE int columns_from(int column) const {
+        const int left = width - column;
+        return left < 0 ? 0 : left < 8 ? left : 8;
+    }
     RAGGEDDNN_DEVICE const uint16_t* at(int row, int column) const {
         return data + row * row_stride + column;
     }
     RAGGEDDNN_DEVICE uint16_t element(int row, int column) const {
         return has(row, column) ? *at(row, column) : uint16_t{0};
     }
-    RAGGEDDNN_DEVICE Chunk chunk(int row, int column) const {
-        if (!has(row, column)) return Chunk{};
-        return *reinterpret_cast<const Chunk*>(at(row, column));
-    }
-    // However the rows are aligned.
-    RAGGEDDNN_DEVICE Chunk any_chunk(int row, int column) const {
-        if (is_wide) return chunk(row, column);
-        Chunk made;
-#pragma unroll
-        for (int i = 0; i < 8; ++i) made.e[i] = element(row, column + i);
-        return made;
+    RAGGEDDNN_DEVICE ChunkWords words(int row, int column) const {
+        if (!has(row, column)) return ChunkWords{};
+        return *reinterpret_cast<const ChunkWords*>(at(row, column));
     }
 };
 

@@ -8,8 +8,8 @@
 
 namespace raggeddnn::hip {
 
-// Single numbers on the same way: there when fetched() returns, for the thread that asked.
-RAGGEDDNN_DEVICE inline void fetch_4(int32_t* to, const int32_t* from) { copy_async_4(to, from); }
+// Single records on the same way: a group of the thread that asks, once its begun; there, for that
+// thread, when fetched() returns, which `PENDING` groups begun later need not be.
 template <class Record>
 RAGGEDDNN_DEVICE void fetch(Record* to, const Record* from) {
     static_assert(sizeof(Record) % 16 == 0 && alignof(Record) % 16 == 0);
@@ -19,9 +19,10 @@ RAGGEDDNN_DEVICE void fetch(Record* to, const Record* from) {
                       reinterpret_cast<const uint16_t*>(from) + i, true);
     }
 }
-RAGGEDDNN_DEVICE inline void fetched() {
-    copies_commit();
-    copies_done<0>();
+RAGGEDDNN_DEVICE inline void fetches_begun() { copies_commit(); }
+template <int PENDING>
+RAGGEDDNN_DEVICE void fetched() {
+    copies_done<PENDING>();
 }
 
 // Which of the places in shared memory a stage is at.

@@ -8,13 +8,14 @@
 
 namespace raggeddnn::hip {
 
-// Single numbers, at once.
-RAGGEDDNN_DEVICE inline void fetch_4(int32_t* to, const int32_t* from) { *to = *from; }
+// Single records, at once.
 template <class Record>
 RAGGEDDNN_DEVICE void fetch(Record* to, const Record* from) {
     *to = *from;
 }
-RAGGEDDNN_DEVICE inline void fetched() {}
+RAGGEDDNN_DEVICE inline void fetches_begun() {}
+template <int>
+RAGGEDDNN_DEVICE void fetched() {}
 
 // The rows of a source block by block, for loads that the hardware keeps within bounds: what is the
 // same for all threads is in scalar registers, and the offsets within a block never change.
