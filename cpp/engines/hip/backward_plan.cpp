@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "attention/backward_sequence.hpp"
+#include "raggeddnn/plugin/sdpa_operands.hpp"
 
 namespace raggeddnn::hip {
 
@@ -13,7 +14,7 @@ BackwardPlan::BackwardPlan(const plugin::GraphView& graph, const schema::Node& n
     const schema::SdpaBackwardProblem& p = problem_;
     check_operands(p, {&p.k, &p.v, &p.o, &p.d_o, &p.dq, &p.dk, &p.dv},
                    {&*p.stats, p.d_stats ? &*p.d_stats : nullptr});
-    if (p.dbias) check_bias(p, *p.dbias);
+    if (p.dbias) plugin::check_kernel_bias(p, *p.dbias);
     check_workspace();
     choice_ = choose_kernel(backward_kernels(), p,
                             p.k.heads() == p.v.heads() ? "" : "k and v of different head counts");

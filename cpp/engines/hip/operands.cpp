@@ -5,45 +5,14 @@
 #include <algorithm>
 #include <limits>
 
+#include "raggeddnn/plugin/sdpa_operands.hpp"
+
 namespace raggeddnn::hip {
 
 namespace {
 
 using schema::SdpaProblem;
 using schema::TensorGeometry;
-
-constexpr int MAX_WIDTH = 256;
-
-void check_attributes(const SdpaProblem& p) {
-    if (const auto name = p.first_unread(true)) {
-        invalid("[", p.op, "] attribute ", *name, " is set, expected unset");
-    }
-}
-
-void check_rows(const SdpaProblem& p, const TensorGeometry& t) {
-    if (t.type != p.q.type) {
-        invalid("[", p.op, "] ", t.label, " has data type ", to_string(t.type), ", expected ",
-                to_string(p.q.type), " as ", p.q.label);
-    }
-    if (t.width() > MAX_WIDTH) {
-        invalid("[", p.op, "] ", t.label, " has width ", t.width(), ", expected at most ",
-                MAX_WIDTH);
-    }
-    if (t.width() > 1 && t.strides[schema::WIDTH_AXIS] != 1) {
-        invalid("[", p.op, "] ", t.label, " has stride ", t.strides[schema::WIDTH_AXIS],
-                " over its width, expected 1");
-    }
-}
-
-}  // namespace
-
-void check_bias(const SdpaProblem& p, const TensorGeometry& bias) {
-    if (bias.type == DataType::FLOAT || bias.type == p.q.type) return;
-    invalid("[", p.op, "] ", bias.label, " has data type ", to_string(bias.type),
-            ", expected FLOAT or ", to_string(p.q.type), " as ", p.q.label);
-}
-
-namespace {
 
 IndexArray index_array(const std::optional<schema::IndexTensor>& tensor,
                        const plugin::Buffers& buffers) {
@@ -80,19 +49,7 @@ std::optional<ElementKind> kind_of(DataType type) {
 
 void check_operands(const SdpaProblem& p, std::initializer_list<const TensorGeometry*> rows,
                     std::initializer_list<const TensorGeometry*> stats) {
-    check_attributes(p);
-    if (!kind_of(p.q.type)) {
-        invalid("[", p.op, "] ", p.q.label, " has data type ", to_string(p.q.type),
-                ", expected FLOAT, HALF or BFLOAT16");
-    }
-    check_rows(p, p.q);
-    for (const TensorGeometry* t : rows) check_rows(p, *t);
-    for (const TensorGeometry* t : stats) {
-        if (!t || t->type == DataType::FLOAT) continue;
-        invalid("[", p.op, "] ", t->label, " has data type ", to_string(t->type),
-                ", expected FLOAT");
-    }
-    if (p.bias) check_bias(p, *p.bias);
+    plugin::check_kernel_operands(p, rows, stats);
     constexpr int64_t most = std::numeric_limits<int32_t>::max();
     for (const int64_t n : {p.batches(), p.heads(), p.q.max_rows(), p.k.max_rows()}) {
         if (n > most) invalid("[", p.op, "] an extent is ", n, ", expected at most ", most);

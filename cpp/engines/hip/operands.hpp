@@ -18,14 +18,12 @@ namespace raggeddnn::hip {
 // Null for types that no kernel reads.
 std::optional<ElementKind> kind_of(DataType type);
 
-// Throws INVALID_VALUE with the reason why no kernel reads the node. `rows`: its tensors of rows
-// but q, all of q's type; `stats`: those of width 1, in float; null where there is none.
+// Throws INVALID_VALUE with the reason why no kernel reads the node, as plugin/sdpa_operands.hpp
+// says, or counts in more than 32 bits. `rows`: its tensors of rows but q,
+// all of q's type; `stats`: those of width 1, in float; null where there is none.
 void check_operands(const schema::SdpaProblem& problem,
                     std::initializer_list<const schema::TensorGeometry*> rows,
                     std::initializer_list<const schema::TensorGeometry*> stats);
-
-// The same for the type of a bias or of its gradient.
-void check_bias(const schema::SdpaProblem& problem, const schema::TensorGeometry& bias);
 
 // Where a tensor is. One of which no element is touched may come without memory.
 RowTensor row_tensor(const schema::TensorGeometry& tensor, const plugin::Buffers& buffers,

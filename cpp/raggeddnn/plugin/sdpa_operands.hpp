@@ -6,20 +6,9 @@
 #include <initializer_list>
 
 #include "raggeddnn/base/error.hpp"
-#include "raggeddnn/schema/graph_view.hpp"
 #include "raggeddnn/schema/sdpa_problem.hpp"
 
 namespace raggeddnn::plugin {
-
-// Throws INVALID_VALUE for a graph of more than one node, or whose shapes may change at an execute.
-inline void check_single_node(const schema::GraphView& graph) {
-    if (graph.node_count() != 1) {
-        invalid("graph has ", graph.node_count(), " nodes, expected 1");
-    }
-    if (graph.table().is_override_shape_enabled()) {
-        invalid("overridable shapes are enabled, expected disabled");
-    }
-}
 
 // Widest row that such kernels take (contract of ragged attention, rule 12).
 inline constexpr int64_t MAX_ROW_WIDTH = 256;
