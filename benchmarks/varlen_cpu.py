@@ -9,8 +9,8 @@ with autograd where a backward pass is timed. GFLOP/s count the visible pairs of
 ragged  B 16, H 8, D 64, log-uniform lengths from 32 to 2048, three seeds (geometric means of
         ratios); peers: a loop over ``q.split(lens)``, and the padded batch (under a mask, or
         ``is_causal``). All threads.
-dense   sequences of 64, 512 and 2048 rows, D 64 and 128, one thread and H 8 (B to fill 16k rows at
-        most): the ratio to PyTorch's SDPA.
+dense   sequences of 64, 512 and 2048 rows, D 64 and 128, one thread and H 8 (B 8, or what fills
+        4096 rows): the ratio to PyTorch's SDPA.
 short   64 sequences of 1 to 16 rows against 16 of 64, time a row; and one call on one token.
 peak    the share of the machine's own peak: a loop of independent multiply-adds (float), or of dot
         products of pairs (bfloat16) in the same run, one thread, 2048 rows. Needs a C compiler.

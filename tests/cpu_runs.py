@@ -76,6 +76,8 @@ def long_cases():
         ),
         Case("wide-window", (250,), (1500,), d=20, left_bound=7, right_bound=700, layout="slack"),
         Case("dropout", (150, 64), (650, 70), d=8, dropout=0.3, causal=True, dstats=True),
+        # Errors of a sum over keys do not cancel where all weights are equal.
+        Case("uniform", (3,), (20000,), d=5, scale=0.0, scale_state="baked"),
     ]
 
 

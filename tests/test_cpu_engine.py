@@ -18,6 +18,7 @@ from raggeddnn.testing.checks import assert_same_bits, run_and_check
 from raggeddnn.testing.gradients import GRADIENTS
 from raggeddnn.testing.graphs import sdpa_graph
 from raggeddnn.testing.graphs_backward import run_and_check_backward, sdpa_backward_graph
+from raggeddnn.testing.reported import reported
 
 TARGETS = ("avx512_bf16", "avx512", "avx2", "neon", "portable")
 ODD_WIDTHS = (1, 3, 17, 65, 129, 255)
@@ -40,6 +41,11 @@ LONG = [*in_types(long_cases(), DTYPES[:2]), *in_types(long_cases()[:1], DTYPES[
 @pytest.mark.parametrize("case", LONG, ids=lambda c: f"{c.name}-{c.dtype}")
 def test_long_sequences(case):
     check_both(case)
+
+
+def test_wide_rows():
+    """Sums over a wide row lie above their result on the way, and round there."""
+    check_both(replace(reported("t14"), name="t14-d192", d=192))
 
 
 def part_of(problem, lens_q, lens_kv, order):

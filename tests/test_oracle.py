@@ -65,6 +65,7 @@ OPTIONS = [
     SdpaOptions(left_bound=1, right_bound=2),
     SdpaOptions(left_bound=3, right_bound=0, diagonal_alignment="bottom_right"),
     SdpaOptions(left_bound=0, right_bound=-1),
+    SdpaOptions(left_bound=2**63 - 1, right_bound=2**63 - 1, diagonal_alignment="bottom_right"),
 ]
 
 

@@ -65,6 +65,32 @@ def test_a_sequence_has_the_same_bits_alone_and_in_company(build, name):
             assert_same_bits(got[gradient], together[gradient][at], f"{batch} {gradient}")
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("hidden_by", ["mask", "bias"])
+@pytest.mark.parametrize("garbage", ["q", "o", "do", "dstats"])
+def test_rows_that_see_no_key_add_nothing_whatever_they_hold(build, dtype, hidden_by, garbage):
+    case = Case("dead", (40, 9), (7, 9), heads=(4, 2, 2), d=17, dtype=dtype, dstats=True)
+    if hidden_by == "mask":
+        case = replace(case, causal=True, alignment="bottom_right")
+    else:
+        case = replace(case, bias="11qk")
+    problem = make_problem(case)
+    if problem.bias is not None:
+        problem.bias[..., :7, :] = -np.inf
+    back = make_backward(problem)
+    dead = np.isneginf(back.lse).all(axis=0)
+    assert dead.any() and not dead.all()
+    graph = sdpa_backward_graph(back)
+    plan = build(graph)
+    expected = graph.run_backward(plan, back, 0.0)
+    arrays = {"q": problem.q, "o": back.o, "do": back.do, "dstats": back.dstats.T}
+    arrays[garbage][dead] = np.nan
+    got = graph.run_backward(plan, back, 0.0)
+    assert not got["dq"][dead].any()
+    for name, array in expected.items():
+        assert_same_bits(got[name], array, name)
+
+
 def test_layouts_of_the_same_numbers_agree_bitwise(build):
     case = Case("layouts", (5, 0, 17), (9, 4, 8), heads=(4, 2, 2), causal=True)
     packed, expected = checked(build, case)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -49,18 +50,57 @@ print(best[0], *best[1:])
 """
 
 
+BACKWARD_TIMES = """
+import os, sys, time
+os.environ["OMP_NUM_THREADS"] = "1"
+import numpy as np
+from raggeddnn.testing import Case, make_backward, make_problem
+from raggeddnn.testing.graphs_backward import sdpa_backward_graph
+
+def call(lengths, options, hides):
+    problem = make_problem(Case("times", lengths, lengths, **options))
+    if hides:  # all but blocks of 64 on the diagonal
+        block = np.arange(problem.bias.shape[-1]) // 64
+        problem.bias[..., block[:, None] != block] = -np.inf
+    back = make_backward(problem)
+    graph = sdpa_backward_graph(back, with_dbias=False)
+    plan = graph.build(sys.argv[1])
+    gradients = graph.new_gradients(back, 0.0)
+    outputs = {graph.tensors[name]: array for name, array in gradients.items()}
+    pack = {**graph.inputs(back), **outputs}
+    return lambda: plan.execute(pack)
+
+calls = [call(*work) for work in eval(sys.argv[2])]
+best = [float("inf")] * len(calls)
+for _ in range(6):
+    for i, run in enumerate(calls):
+        start = time.thread_time()
+        run()
+        best[i] = min(best[i], time.thread_time() - start)
+print(*best)
+"""
+
+
 @pytest.fixture
 def times(engine: str) -> Callable[..., list[float]]:
     """The least seconds of each (lengths, stated bound)."""
+    return lambda *work: measured(engine, TIMES, work)
+
+
+@pytest.fixture
+def backward_times(engine: str) -> Callable[..., list[float]]:
+    """The least seconds of the backward pass of each (lengths, options of the case, whether its
+    bias hides all but a few keys).
+    """
+    return lambda *work: measured(engine, BACKWARD_TIMES, work)
+
+
+def measured(engine: str, code: str, work: tuple[Any, ...]) -> list[float]:
     if is_reference(engine):
         pytest.skip("the reference engine is not there for speed")
-
-    def measure(*work: tuple[list[int], int]) -> list[float]:
-        command = [sys.executable, "-c", TIMES, engine, repr(work)]
-        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
-        return [float(word) for word in done.stdout.split()]
-
-    return measure
+    command = [sys.executable, "-c", code, engine, repr(work)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
+    return [float(word) for word in done.stdout.split()]
 
 
 @pytest.mark.parametrize("name", list(MIXES))
@@ -80,6 +120,27 @@ def test_t36_short_sequences_cost_their_rows(times):
     # As much work a row as in one sequence of 64, and no padding.
     short, longer = times(([1 + i % 16 for i in range(64)], 16), ([64] * 16, 64))
     assert short / sum(1 + i % 16 for i in range(64)) <= 1.3 * longer / 1024
+
+
+def test_gradients_of_short_sequences_cost_their_rows(backward_times):
+    # Each sequence has a task, and a panel of one row; but no more than that.
+    options = {"heads": (HEADS,) * 3, "d": DIM}
+    short, longer = backward_times(((1,) * ROWS, options, False), ((64,) * 32, options, False))
+    assert short <= 3 * longer
+
+
+def test_gradients_under_a_bias_that_hides_almost_all_cost_no_more(backward_times):
+    options = {"heads": (1, 1, 1), "d": DIM, "bias": "11qk", "bias_fill": "0"}
+    plain, hidden = backward_times(((ROWS,), options, False), ((ROWS,), options, True))
+    assert hidden <= 1.3 * plain
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_gradients_under_a_bias_of_any_type_take_little_longer(backward_times, dtype):
+    options = {"heads": (HEADS,) * 3, "d": DIM, "dtype": dtype}
+    biased = {**options, "bias": "11qk"}
+    plain, bias = backward_times(((512,), options, False), ((512,), biased, False))
+    assert bias <= 2 * plain
 
 
 def test_t36_a_hundred_sets_of_lengths_build_no_plan(engine, monkeypatch):

@@ -1,7 +1,7 @@
 // A backward attention node on the CPU.
 #include "backward_plan.hpp"
 
-#include <cstring>
+#include <algorithm>
 #include <numeric>
 
 #include "bias_gradient.hpp"
@@ -199,13 +199,10 @@ void BackwardPlan::run_unit(const Call& call, const Task& task, int64_t unit,
     chunk.index = task.chunk;
     chunk.begin = task.chunk * CHUNK_KEYS;
     chunk.end = std::min(s.valid_kv, chunk.begin + CHUNK_KEYS);
+    const int64_t keys = chunk.end - chunk.begin;
     for (int64_t head = unit * group_; head < (unit + 1) * group_; ++head) {
-        if (head % k_group == 0) {
-            std::memset(memory.sums.dk, 0, static_cast<size_t>(dk_floats()) * sizeof(float));
-        }
-        if (head % v_group == 0) {
-            std::memset(memory.sums.dv, 0, static_cast<size_t>(dv_floats()) * sizeof(float));
-        }
+        if (head % k_group == 0) std::fill_n(memory.sums.dk, keys * dk_stride_, 0.0f);
+        if (head % v_group == 0) std::fill_n(memory.sums.dv, keys * dv_stride_, 0.0f);
         if (s.valid_q > 0 && s.valid_kv > 0) run_head(call, task, head, chunk, memory);
         store_keys(call, s, head, chunk, memory);
     }

@@ -58,11 +58,12 @@ def visible_keys(rows: int, cols: int, options: SdpaOptions) -> Array:
     diagonal = np.arange(rows)[:, None] + offset
     key = np.arange(cols)[None, :]
     visible = np.ones((rows, cols), dtype=bool)
-    right = 0 if options.causal else options.right_bound
+    left, right = options.left_bound, 0 if options.causal else options.right_bound
+    farthest = rows + cols  # bounds may be as large as 64 bits hold
     if right is not None and right >= 0:
-        visible &= key <= diagonal + right
-    if options.left_bound is not None and options.left_bound >= 0:
-        visible &= key >= diagonal - options.left_bound
+        visible &= key <= diagonal + min(right, farthest)
+    if left is not None and left >= 0:
+        visible &= key >= diagonal - min(left, farthest)
     return visible
 
 

@@ -30,7 +30,7 @@ struct BackwardScratch {
     float* keys;  // of a block, where they are not read in place
     float* values;
     float* key_columns;
-    float* rows;  // [lanes][widest]
+    float* rows;  // [lanes][widest], or of a bias [lanes][BLOCK_KEYS]
     float* more_rows;
     int64_t used;
 
@@ -38,7 +38,7 @@ struct BackwardScratch {
         ScratchCutter cutter(memory);
         constexpr int64_t block = BLOCK_KEYS * MAX_LANES;
         constexpr int64_t pairs = Unit::ELEMENTS == 2 ? block : 0;
-        const int64_t widest = MAX_LANES * padded(most(width, value_width));
+        const int64_t widest = MAX_LANES * padded(most(BLOCK_KEYS, most(width, value_width)));
         q = cutter.take<Word>(words_of<Unit>(width) * MAX_LANES);
         d_o = cutter.take<Word>(words_of<Unit>(value_width) * MAX_LANES);
         q_rows = cutter.take<float>(MAX_LANES * padded(width));
@@ -73,11 +73,6 @@ struct BackwardBlock {
     RAGGEDDNN_INLINE int64_t count() const { return range.end - range.begin; }
 };
 
-struct PanelRows {
-    int64_t first;
-    int64_t rows;
-};
-
 template <class Unit, int WIDTH>
 class BackwardStep {
 public:
@@ -96,8 +91,7 @@ public:
         multiply(block.values, scratch_.d_o, head_.value_width, block.count(), scratch_.gradients);
         const bool is_masked = !sees_all(head_, panel_.first, panel_.rows, block.range);
         if (head_.bias.data) {
-            read_bias(head_.bias, panel_.first, panel_.rows, block.range.begin, block.count(),
-                      STRIDE, scratch_.factors);
+            read_bias(head_.bias, panel_, block.range, STRIDE, scratch_.rows, scratch_.factors);
             add_bias(scratch_.weights, scratch_.factors, unit_.scale, block.count() * STRIDE);
         }
         if (head_.dropout.is_on) {
@@ -120,7 +114,8 @@ private:
         for_rows(keys, [&](auto count, int64_t first) __attribute__((always_inline)) {
             constexpr int COUNT = decltype(count)::value;
             Floats sums[COUNT][WIDTH] = {};
-            add_product<Unit>(sums, rows.from_row(first), lanes, STRIDE, words_of<Unit>(width));
+            add_long_product<Unit>(sums, rows.from_row(first), lanes, STRIDE,
+                                   words_of<Unit>(width));
             RAGGEDDNN_UNROLL
             for (int row = 0; row < COUNT; ++row) {
                 RAGGEDDNN_UNROLL
@@ -260,9 +255,21 @@ private:
     Floats has_others_[WIDTH];
 };
 
-// Rows of the panel as they are, for the products that sum over them.
+// Row `row` of rows, or of pairs of rows, `stride` words apart becomes 0.
 template <class Unit>
-RAGGEDDNN_INLINE void copy_rows(Element element, const Rows& rows, const PanelRows& panel,
+RAGGEDDNN_INLINE void clear_row(float* rows, int64_t row, int64_t stride) {
+    uint32_t* words = reinterpret_cast<uint32_t*>(rows) + row / Unit::ELEMENTS * stride;
+    uint32_t kept = 0;
+    if (Unit::ELEMENTS == 2) kept = row % 2 == 0 ? 0xffff0000u : 0x0000ffffu;
+    for (int64_t col = 0; col < stride; col += LANES) {
+        store(words + col, load(words + col) & kept);
+    }
+}
+
+// Rows of the panel as they are, for the products that sum over them; those that saw no key as 0,
+// since what they hold, NaN included, counts for nothing.
+template <class Unit>
+RAGGEDDNN_INLINE void copy_rows(const BackwardHead& head, const Rows& rows, const PanelRows& panel,
                                 int64_t width, int64_t lanes, float* to) {
     const int64_t stride = padded(width);
     if constexpr (Unit::ELEMENTS == 2) {
@@ -272,29 +279,44 @@ RAGGEDDNN_INLINE void copy_rows(Element element, const Rows& rows, const PanelRo
         memset(pairs + filled * stride, 0,
                static_cast<size_t>((lanes / 2 - filled) * stride) * sizeof(*pairs));
     } else {
-        read_rows(element, rows, panel.first, panel.rows, width, to, stride);
+        read_rows(head.element, rows, panel.first, panel.rows, width, to, stride);
         memset(to + panel.rows * stride, 0,
                static_cast<size_t>((lanes - panel.rows) * stride) * sizeof(*to));
     }
+    const float* stats = static_cast<const float*>(head.stats.data);
+    for (int64_t row = 0; row < panel.rows; ++row) {
+        if (stats[(panel.first + row) * head.stats.stride] == -INF)
+            clear_row<Unit>(to, row, stride);
+    }
 }
 
-// Whether a row sees more keys than one. A bias may hide some.
-RAGGEDDNN_INLINE bool sees_several(const Head& head, int64_t row) {
-    const Keys seen = keys_of(head, row, 1);
-    if (!head.bias.data) return seen.end - seen.begin > 1;
+// Visible keys of a row in a range, up to two. A bias may hide some.
+RAGGEDDNN_INLINE int64_t count_visible(const Head& head, int64_t row, const Keys& range) {
+    if (!head.bias.data) return least(2, range.end - range.begin);
     int64_t visible = 0;
-    for (int64_t key = seen.begin; key < seen.end && visible < 2; ++key) {
+    for (int64_t key = range.begin; key < range.end && visible < 2; ++key) {
         const int64_t at = row * head.bias.row_stride + key * head.bias.key_stride;
         visible += load_one(head.bias.element, head.bias.data, at) != -INF;
     }
-    return visible > 1;
+    return visible;
+}
+
+// Whether a row that sees a key of the range sees another one, there or elsewhere. Elsewhere is
+// looked at only where it matters: a bias may hide almost all of a long sequence.
+RAGGEDDNN_INLINE bool sees_several(const Head& head, int64_t row, const Keys& range) {
+    const Keys seen = keys_of(head, row, 1);
+    const Keys inside = {most(range.begin, seen.begin), least(range.end, seen.end)};
+    const int64_t visible = inside.begin < inside.end ? count_visible(head, row, inside) : 0;
+    return visible != 1 || count_visible(head, row, {seen.begin, inside.begin}) > 0 ||
+           count_visible(head, row, {inside.end, seen.end}) > 0;
 }
 
 // The terms of each row: its statistic, delta (the sum of o times its gradient) and the gradient of
 // the statistic.
 template <class Unit>
 RAGGEDDNN_INLINE void read_row_terms(const BackwardHead& head, const PanelRows& panel,
-                                     int64_t lanes, const BackwardScratch<Unit>& scratch) {
+                                     const Keys& keys, int64_t lanes,
+                                     const BackwardScratch<Unit>& scratch) {
     const int64_t stride = padded(head.value_width);
     read_rows(head.element, head.o, panel.first, panel.rows, head.value_width, scratch.rows,
               stride);
@@ -322,22 +344,22 @@ RAGGEDDNN_INLINE void read_row_terms(const BackwardHead& head, const PanelRows& 
         double delta = 0.0;
         for (int lane = 0; lane < LANES; ++lane) delta += sums[lane];
         scratch.delta[row] = static_cast<float>(delta);
-        scratch.has_others[row] = sees_several(head, panel.first + row) ? 1.0f : 0.0f;
+        scratch.has_others[row] = sees_several(head, panel.first + row, keys) ? 1.0f : 0.0f;
         if (head.d_stats.data) scratch.d_lse[row] = at(head.d_stats, panel.first + row);
     }
 }
 
-// What a panel's scores are computed again from.
+// What a panel's scores at some keys are computed again from.
 template <class Unit>
 RAGGEDDNN_INLINE void start_lanes(const BackwardHead& head, const ScoreUnit& unit,
-                                  const PanelRows& panel, int64_t lanes,
+                                  const PanelRows& panel, const Keys& keys, int64_t lanes,
                                   const BackwardScratch<Unit>& scratch) {
     turn_rows<Unit>(head.element, head.q, panel.first, panel.rows, head.width, lanes, scratch.q,
                     scratch.rows);
     apply_sign<Unit>(unit, scratch.q, words_of<Unit>(head.width) * lanes);
     turn_rows<Unit>(head.element, head.d_o, panel.first, panel.rows, head.value_width, lanes,
                     scratch.d_o, scratch.rows);
-    read_row_terms(head, panel, lanes, scratch);
+    read_row_terms(head, panel, keys, lanes, scratch);
 }
 
 // The keys and values of a block, as scores and their gradients are made from.
@@ -393,9 +415,9 @@ void backward_rows(const BackwardHead& head, int64_t first, const KeyChunk& chun
     const int64_t lanes = vectors * LANES;
     memset(scratch.dq, 0, static_cast<size_t>(head.width * lanes) * sizeof(float));
     if (!is_blind) {
-        start_lanes(head, unit, panel, lanes, scratch);
-        copy_rows<Unit>(head.element, head.q, panel, head.width, lanes, scratch.q_rows);
-        copy_rows<Unit>(head.element, head.d_o, panel, head.value_width, lanes, scratch.d_o_rows);
+        start_lanes(head, unit, panel, keys, lanes, scratch);
+        copy_rows<Unit>(head, head.q, panel, head.width, lanes, scratch.q_rows);
+        copy_rows<Unit>(head, head.d_o, panel, head.value_width, lanes, scratch.d_o_rows);
     }
     for (int64_t key = keys.begin; key < keys.end; key += BLOCK_KEYS) {
         BackwardBlock block = block_of(head, Keys{key, least(keys.end, key + BLOCK_KEYS)}, scratch);

@@ -19,7 +19,7 @@ void add_score_gradients(const BackwardHead& head, int64_t first, int64_t key, f
     const BackwardScratch<FloatUnit> scratch(memory, head.width, head.value_width);
     const ScoreUnit unit = ScoreUnit::of(head);
     const int64_t vectors = (panel.rows + LANES - 1) / LANES;
-    start_lanes(head, unit, panel, vectors * LANES, scratch);
+    start_lanes(head, unit, panel, keys, vectors * LANES, scratch);
     const BackwardBlock block = block_of(head, keys, scratch);
     with_vectors<VECTORS>(vectors, [&](auto width) __attribute__((always_inline)) {
         constexpr int WIDTH = decltype(width)::value;

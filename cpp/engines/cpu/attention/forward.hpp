@@ -31,12 +31,12 @@ struct ForwardScratch {
     float* factors;   // bias, then dropout
     float* keys;      // of a block, where they are not read in place
     float* values;
-    float* rows;  // [MAX_LANES][widest]
+    float* rows;  // [MAX_LANES][widest], or of a bias [MAX_LANES][BLOCK_KEYS]
     int64_t used;
 
     RAGGEDDNN_INLINE ForwardScratch(void* memory, int64_t width, int64_t value_width) {
         ScratchCutter cutter(memory);
-        const int64_t widest = padded(most(width, value_width));
+        const int64_t widest = padded(most(BLOCK_KEYS, most(width, value_width)));
         for (ForwardPanel<Unit>& panel : panels) {
             panel.q = cutter.take<typename Unit::Word>(words_of<Unit>(width) * MAX_LANES);
             panel.o = cutter.take<float>(value_width * MAX_LANES);
@@ -97,7 +97,7 @@ private:
         for_rows(block_.count(), [&](auto count, int64_t first) __attribute__((always_inline)) {
             constexpr int COUNT = decltype(count)::value;
             Floats sums[COUNT][WIDTH] = {};
-            add_product<Unit>(sums, block_.keys.from_row(first), panel_.q, STRIDE, steps);
+            add_long_product<Unit>(sums, block_.keys.from_row(first), panel_.q, STRIDE, steps);
             RAGGEDDNN_UNROLL
             for (int row = 0; row < COUNT; ++row) {
                 RAGGEDDNN_UNROLL
@@ -113,7 +113,7 @@ private:
     RAGGEDDNN_INLINE void revise(bool is_masked) {
         const int64_t keys = block_.count();
         if (head_.bias.data) {
-            read_bias(head_.bias, panel_.first, panel_.rows, block_.range.begin, keys, STRIDE,
+            read_bias(head_.bias, {panel_.first, panel_.rows}, block_.range, STRIDE, scratch_.rows,
                       scratch_.factors);
             add_bias(scratch_.scores, scratch_.factors, unit_.scale, keys * STRIDE);
         }
@@ -188,20 +188,17 @@ private:
         const int64_t steps = words_of<Unit>(block_.count());
         for_rows(head_.value_width, [&](auto count, int64_t first) __attribute__((always_inline)) {
             constexpr int COUNT = decltype(count)::value;
-            Floats sums[COUNT][WIDTH];
+            // A block by itself first: errors grow with the blocks, not with the keys.
+            Floats sums[COUNT][WIDTH] = {};
+            add_product<Unit>(sums, block_.values.from_row(first), weights(), STRIDE, steps);
             float* o = panel_.o + first * STRIDE;
             RAGGEDDNN_UNROLL
             for (int row = 0; row < COUNT; ++row) {
                 RAGGEDDNN_UNROLL
                 for (int v = 0; v < WIDTH; ++v) {
-                    sums[row][v] = load(o + row * STRIDE + v * LANES) * rescale_[v];
+                    float* at = o + row * STRIDE + v * LANES;
+                    store(at, multiply_add(load(at), rescale_[v], sums[row][v]));
                 }
-            }
-            add_product<Unit>(sums, block_.values.from_row(first), weights(), STRIDE, steps);
-            RAGGEDDNN_UNROLL
-            for (int row = 0; row < COUNT; ++row) {
-                RAGGEDDNN_UNROLL
-                for (int v = 0; v < WIDTH; ++v) store(o + row * STRIDE + v * LANES, sums[row][v]);
             }
         });
     }

@@ -68,6 +68,12 @@ struct Keys {
     int64_t end;
 };
 
+// Some rows of a head, at most MAX_LANES.
+struct PanelRows {
+    int64_t first;
+    int64_t rows;
+};
+
 RAGGEDDNN_INLINE Keys keys_of(const Head& head, int64_t first, int64_t rows) {
     return {most(0, first + head.band.first), least(head.keys, first + rows + head.band.last)};
 }
@@ -206,11 +212,12 @@ RAGGEDDNN_INLINE Broadcasts block_columns(const Rows& rows, int64_t first, int64
     }
 }
 
-// to[key * lanes + lane]: the bias of rows [row, row + rows) at keys [key, key + count); anything
-// in other lanes.
-RAGGEDDNN_INLINE void read_bias(const BiasRows& bias, int64_t row, int64_t rows, int64_t key,
-                                int64_t count, int64_t lanes, float* to) {
-    const int64_t first = row * bias.row_stride + key * bias.key_stride;
+// to[key * lanes + lane]: the bias of a panel's rows at some keys, at most BLOCK_KEYS; anything in
+// other lanes. `spare`: [rows of the panel][BLOCK_KEYS].
+RAGGEDDNN_INLINE void read_bias(const BiasRows& bias, const PanelRows& panel, const Keys& keys,
+                                int64_t lanes, float* spare, float* to) {
+    const int64_t count = keys.end - keys.begin;
+    const int64_t first = panel.first * bias.row_stride + keys.begin * bias.key_stride;
     if (bias.row_stride == 0) {
         for (int64_t i = 0; i < count; ++i) {
             const float one = load_one(bias.element, bias.data, first + i * bias.key_stride);
@@ -220,12 +227,20 @@ RAGGEDDNN_INLINE void read_bias(const BiasRows& bias, int64_t row, int64_t rows,
         }
         return;
     }
-    if (rows < lanes) memset(to, 0, static_cast<size_t>(count * lanes) * sizeof(float));
-    if (bias.element == Element::FLOAT32 && bias.key_stride == 1) {
-        turn(static_cast<const float*>(bias.data) + first, bias.row_stride, rows, count, to, lanes);
+    if (panel.rows < lanes) memset(to, 0, static_cast<size_t>(count * lanes) * sizeof(float));
+    if (bias.key_stride == 1) {
+        const char* from = address(bias.data, bias.element, first);
+        if (bias.element == Element::FLOAT32) {
+            turn(reinterpret_cast<const float*>(from), bias.row_stride, panel.rows, count, to,
+                 lanes);
+            return;
+        }
+        read_rows(bias.element, {const_cast<char*>(from), bias.row_stride}, 0, panel.rows, count,
+                  spare, padded(count));
+        turn(spare, padded(count), panel.rows, count, to, lanes);
         return;
     }
-    for (int64_t lane = 0; lane < rows; ++lane) {
+    for (int64_t lane = 0; lane < panel.rows; ++lane) {
         int64_t at = first + lane * bias.row_stride;
         for (int64_t i = 0; i < count; ++i, at += bias.key_stride) {
             to[i * lanes + lane] = load_one(bias.element, bias.data, at);

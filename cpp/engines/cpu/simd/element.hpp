@@ -105,7 +105,13 @@ RAGGEDDNN_INLINE void store_tail(Element element, char* at, Floats x, int64_t co
 }
 
 RAGGEDDNN_INLINE float load_one(Element element, const void* data, int64_t index) {
-    return load_tail(element, address(data, element, index), 1)[0];
+    const char* at = address(data, element, index);
+    if (element == Element::FLOAT32) return *reinterpret_cast<const FloatAt*>(at);
+    uint16_t one = 0;
+    memcpy(&one, at, sizeof(one));
+    Shorts bits{};
+    bits[0] = one;
+    return (element == Element::BFLOAT16 ? from_bfloat16(bits) : from_float16(bits))[0];
 }
 
 // The rows [first, first + count) as floats, `padded` (a multiple of LANES) apart, 0 past their

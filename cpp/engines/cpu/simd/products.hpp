@@ -51,6 +51,9 @@ struct Broadcasts {
     RAGGEDDNN_INLINE Broadcasts from_row(int64_t row) const {
         return {at + row * row_bytes, row_bytes, step_bytes};
     }
+    RAGGEDDNN_INLINE Broadcasts from_step(int64_t step) const {
+        return {at + step * step_bytes, row_bytes, step_bytes};
+    }
 };
 
 // sums[row][v] += the sum over steps of a(row, step) * b[step * stride + v * LANES + lane].
@@ -72,6 +75,26 @@ RAGGEDDNN_INLINE void add_product(Floats (&sums)[COUNT][WIDTH], const Broadcasts
         }
         at += a.step_bytes;
         b += stride;
+    }
+}
+
+// The same in parts of some steps, each summed by itself first: errors grow with the parts.
+template <class Unit, int COUNT, int WIDTH>
+RAGGEDDNN_INLINE void add_long_product(Floats (&sums)[COUNT][WIDTH], const Broadcasts& a,
+                                       const typename Unit::Word* b, int64_t stride,
+                                       int64_t steps) {
+    constexpr int64_t part_steps = 64;
+    add_product<Unit>(sums, a, b, stride, steps < part_steps ? steps : part_steps);
+    for (int64_t step = part_steps; step < steps; step += part_steps) {
+        const int64_t left = steps - step;
+        Floats part[COUNT][WIDTH] = {};
+        add_product<Unit>(part, a.from_step(step), b + step * stride, stride,
+                          left < part_steps ? left : part_steps);
+        RAGGEDDNN_UNROLL
+        for (int row = 0; row < COUNT; ++row) {
+            RAGGEDDNN_UNROLL
+            for (int v = 0; v < WIDTH; ++v) sums[row][v] += part[row][v];
+        }
     }
 }
 
