@@ -18,7 +18,7 @@ from raggeddnn.examples._layouts import Packed, Padded
 
 EMBED = ["--texts", "12", "--batch", "4", "--longest", "32", "--repeats", "1"]
 TRAIN = [
-    *("--steps", "22", "--documents", "4", "--context", "48"),
+    *("--steps", "22", "--documents", "4", "--context", "128"),
     *("--layers", "2", "--heads", "2", "--head-dim", "16", "--rate", "0.01"),
 ]
 
