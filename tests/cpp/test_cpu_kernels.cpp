@@ -248,6 +248,7 @@ void check_backward(const KernelSet& set, Problem& p, const std::string& label, 
     p.describe(head);
     head.o = o.as_rows();
     head.d_o = p.d_o.as_rows();
+    head.d_o_step = 1;
     head.stats = stats.as_rows();
     if (c.has_d_stats) head.d_stats = p.d_stats.as_rows();
     head.dq = dq.as_rows();
@@ -258,6 +259,32 @@ void check_backward(const KernelSet& set, Problem& p, const std::string& label, 
     compare(dk, want.dk, label + ": dk");
     compare(dv, want.dv, label + ": dv");
     if (!dq_sums.is_untouched_outside()) fail(label + ": sums of dq outside of their rows");
+
+    // A gradient of o whose elements lie apart gives the same bits.
+    Matrix apart(element, c.rows, 2 * c.value_width);
+    for (int64_t row = 0; row < c.rows; ++row) {
+        for (int64_t col = 0; col < c.value_width; ++col) {
+            apart.set(row, 2 * col, p.d_o.get(row, col));
+        }
+    }
+    head.d_o = apart.as_rows();
+    head.d_o_step = 2;
+    Matrix again_dq(element, c.rows, c.width);
+    Matrix again_dk(element, c.keys, c.width);
+    Matrix again_dv(element, c.keys, c.value_width);
+    head.dq = again_dq.as_rows();
+    run_backward(set, head, again_dk, again_dv);
+    const auto expect_same = [&label](const Matrix& one, const Matrix& other, const char* name) {
+        for (int64_t row = 0; row < one.rows(); ++row) {
+            for (int64_t col = 0; col < one.width(); ++col) {
+                if (one.get(row, col) == other.get(row, col)) continue;
+                return fail(label + ": " + name + " changes with the strides of do");
+            }
+        }
+    };
+    expect_same(dq, again_dq, "dq");
+    expect_same(dk, again_dk, "dk");
+    expect_same(dv, again_dv, "dv");
 }
 
 // Errors of single precision, and of weights as pairs of bfloat16 hold them.

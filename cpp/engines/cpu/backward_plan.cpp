@@ -59,8 +59,9 @@ BackwardPlan::BackwardPlan(const plugin::GraphView& graph, const schema::Node& n
       kernels_(kernels()),
       threads_(1) {
     const schema::SdpaBackwardProblem& p = problem_;
-    plugin::check_kernel_operands(p, {&p.k, &p.v, &p.o, &p.d_o, &p.dq, &p.dk, &p.dv},
+    plugin::check_kernel_operands(p, {&p.k, &p.v, &p.o, &p.dq, &p.dk, &p.dv},
                                   {&*p.stats, p.d_stats ? &*p.d_stats : nullptr});
+    plugin::check_kernel_type(p, p.d_o);  // of any strides: a sum gives ones, all in one place
     if (p.dbias) plugin::check_kernel_bias(p, *p.dbias);
     const auto width = static_cast<int32_t>(p.head_dim());
     const auto value_width = static_cast<int32_t>(p.value_dim());
@@ -215,6 +216,7 @@ BackwardHead BackwardPlan::head_of(const Call& call, int64_t batch, int64_t head
     describe_head(problem_, call.operands, s, batch, head, described);
     described.o = call.o.rows(s.base_o, head);
     described.d_o = call.d_o.rows(s.base_d_o, head);
+    described.d_o_step = problem_.d_o.strides[schema::WIDTH_AXIS];
     described.stats = call.stats.rows(s.base_stats, head);
     if (problem_.d_stats) described.d_stats = call.d_stats.rows(s.base_d_stats, head);
     return described;

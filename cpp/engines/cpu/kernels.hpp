@@ -66,6 +66,7 @@ struct ForwardHead : Head {
 struct BackwardHead : Head {
     Rows o;
     Rows d_o;
+    int64_t d_o_step;  // from one of its elements to the next; others lie side by side
     Rows stats;
     Rows d_stats;  // null data: none
     Rows dq;

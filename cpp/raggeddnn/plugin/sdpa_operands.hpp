@@ -17,7 +17,7 @@ inline bool is_kernel_type(DataType type) {
     return type == DataType::FLOAT || type == DataType::BFLOAT16 || type == DataType::HALF;
 }
 
-inline void check_kernel_rows(const schema::SdpaProblem& p, const schema::TensorGeometry& t) {
+inline void check_kernel_type(const schema::SdpaProblem& p, const schema::TensorGeometry& t) {
     if (t.type != p.q.type) {
         invalid("[", p.op, "] ", t.label, " has data type ", to_string(t.type), ", expected ",
                 to_string(p.q.type), " as ", p.q.label);
@@ -26,6 +26,10 @@ inline void check_kernel_rows(const schema::SdpaProblem& p, const schema::Tensor
         invalid("[", p.op, "] ", t.label, " has width ", t.width(), ", expected at most ",
                 MAX_ROW_WIDTH);
     }
+}
+
+inline void check_kernel_rows(const schema::SdpaProblem& p, const schema::TensorGeometry& t) {
+    check_kernel_type(p, t);
     if (t.width() > 1 && t.strides[schema::WIDTH_AXIS] != 1) {
         invalid("[", p.op, "] ", t.label, " has stride ", t.strides[schema::WIDTH_AXIS],
                 " over its width, expected 1");

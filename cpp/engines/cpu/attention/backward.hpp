@@ -32,6 +32,7 @@ struct BackwardScratch {
     float* key_columns;
     float* rows;  // [lanes][widest], or of a bias [lanes][BLOCK_KEYS]
     float* more_rows;
+    float* d_o_copy;  // [lanes][value width] elements
     int64_t used;
 
     RAGGEDDNN_INLINE BackwardScratch(void* memory, int64_t width, int64_t value_width) {
@@ -59,6 +60,7 @@ struct BackwardScratch {
         key_columns = cutter.take<float>(BLOCK_KEYS * padded(width));
         rows = cutter.take<float>(widest);
         more_rows = cutter.take<float>(widest);
+        d_o_copy = cutter.take<float>(MAX_LANES * value_width);
         used = cutter.used();
     }
 };
@@ -349,6 +351,26 @@ RAGGEDDNN_INLINE void read_row_terms(const BackwardHead& head, const PanelRows& 
     }
 }
 
+// The head with the gradient of o as products read it: where its elements do not lie side by side,
+// the panel's rows are copied.
+RAGGEDDNN_INLINE BackwardHead with_plain_d_o(const BackwardHead& head, const PanelRows& panel,
+                                             void* copy) {
+    BackwardHead plain = head;
+    if (head.d_o_step == 1 || head.value_width == 1) return plain;
+    const int64_t width = head.value_width;
+    for (int64_t row = 0; row < panel.rows; ++row) {
+        const int64_t first = (panel.first + row) * head.d_o.stride;
+        for (int64_t col = 0; col < width; ++col) {
+            memcpy(address(copy, head.element, row * width + col),
+                   address(head.d_o.data, head.element, first + col * head.d_o_step),
+                   static_cast<size_t>(bytes_of(head.element)));
+        }
+    }
+    // Rows count from the sequence's first one.
+    plain.d_o = {address(copy, head.element, -panel.first * width), width};
+    return plain;
+}
+
 // What a panel's scores at some keys are computed again from.
 template <class Unit>
 RAGGEDDNN_INLINE void start_lanes(const BackwardHead& head, const ScoreUnit& unit,
@@ -401,15 +423,16 @@ RAGGEDDNN_INLINE void finish_queries(const BackwardHead& head, const PanelRows& 
 }
 
 template <class Unit>
-void backward_rows(const BackwardHead& head, int64_t first, const KeyChunk& chunk,
+void backward_rows(const BackwardHead& given, int64_t first, const KeyChunk& chunk,
                    const KeyGradients& sums, void* memory) {
-    const PanelRows panel{first, least(MAX_LANES, head.rows - first)};
-    const Keys seen = keys_of(head, panel.first, panel.rows);
+    const PanelRows panel{first, least(MAX_LANES, given.rows - first)};
+    const Keys seen = keys_of(given, panel.first, panel.rows);
     const bool is_blind = seen.begin >= seen.end;
     const Keys keys = {most(chunk.begin, seen.begin), least(chunk.end, seen.end)};
     if (is_blind ? chunk.index != 0 : keys.begin >= keys.end) return;
 
-    const BackwardScratch<Unit> scratch(memory, head.width, head.value_width);
+    const BackwardScratch<Unit> scratch(memory, given.width, given.value_width);
+    const BackwardHead head = with_plain_d_o(given, panel, scratch.d_o_copy);
     const ScoreUnit unit = ScoreUnit::of(head);
     const int64_t vectors = (panel.rows + LANES - 1) / LANES;
     const int64_t lanes = vectors * LANES;

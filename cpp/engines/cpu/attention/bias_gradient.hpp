@@ -10,13 +10,14 @@ namespace {
 // One task sums a block of these in the memory that a chunk's gradients take otherwise.
 static_assert(BLOCK_KEYS * MAX_LANES <= CHUNK_KEYS * LANES);
 
-void add_score_gradients(const BackwardHead& head, int64_t first, int64_t key, float* sums,
+void add_score_gradients(const BackwardHead& given, int64_t first, int64_t key, float* sums,
                          void* memory) {
-    const PanelRows panel{first, least(MAX_LANES, head.rows - first)};
-    const Keys seen = keys_of(head, panel.first, panel.rows);
+    const PanelRows panel{first, least(MAX_LANES, given.rows - first)};
+    const Keys seen = keys_of(given, panel.first, panel.rows);
     const Keys keys = {most(key, seen.begin), least(key + BLOCK_KEYS, seen.end)};
     if (keys.begin >= keys.end) return;
-    const BackwardScratch<FloatUnit> scratch(memory, head.width, head.value_width);
+    const BackwardScratch<FloatUnit> scratch(memory, given.width, given.value_width);
+    const BackwardHead head = with_plain_d_o(given, panel, scratch.d_o_copy);
     const ScoreUnit unit = ScoreUnit::of(head);
     const int64_t vectors = (panel.rows + LANES - 1) / LANES;
     start_lanes(head, unit, panel, keys, vectors * LANES, scratch);
