@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 
 import pytest
+from lazy_imports import LAZY_IMPORTS
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -48,17 +49,6 @@ TOP_LEVEL = {
     "schemas",
     "tests",
     "benchmarks",
-}
-LAZY_IMPORTS = {
-    "torch",
-    "transformers",
-    "tokenizers",
-    "safetensors",
-    "rich",
-    "matplotlib",
-    "ml_dtypes",
-    "cuda",
-    "hip",
 }
 TORCH = "python/raggeddnn/torch/"  # of PyTorch, and imported by nothing else but the examples
 MODELS = "python/raggeddnn/examples/_"  # imported when an example runs

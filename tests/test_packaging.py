@@ -16,6 +16,7 @@ import cpp_build
 import pytest
 import raggeddnn._core
 from elf import read_library
+from lazy_imports import LAZY_IMPORTS
 
 # Beside the extension: an editable install has its Python files elsewhere.
 PACKAGE = Path(raggeddnn._core.__file__).parent
@@ -29,17 +30,6 @@ PLUGIN_SYMBOL = re.compile(r"(hipdnnPlugin|hipdnnEnginePlugin|raggeddnnEnginePlu
 LIBRARY_SYMBOL = re.compile(r"hipdnn\w+$|_Z(T[ISV])?(N[KO]*)?(9raggeddnn|12hipdnnHandle)")
 
 IMPORT_SECONDS = 0.060
-LAZY = (
-    "torch",
-    "transformers",
-    "tokenizers",
-    "safetensors",
-    "rich",
-    "matplotlib",
-    "ml_dtypes",
-    "cuda",
-    "hip",
-)
 
 
 def python(code: str) -> str:
@@ -53,7 +43,7 @@ def test_import_tries_no_optional_package() -> None:
 import sys
 class Watch:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in {LAZY!r}:
+        if name.split(".")[0] in {LAZY_IMPORTS!r}:
             print(name)
 sys.meta_path.insert(0, Watch())
 import raggeddnn

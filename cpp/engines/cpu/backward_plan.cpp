@@ -154,10 +154,6 @@ BackwardPlan::Call BackwardPlan::prepare(const plugin::Buffers& buffers, const S
         rows_q = std::max(rows_q, s.rows_q);
         rows_kv = std::max(rows_kv, s.rows_kv);
     }
-    const auto written = [&](const schema::TensorGeometry& t, int64_t rows) {
-        return RowTensor(t, buffers,
-                         rows > 0 || (!t.ragged && t.batches() > 0 && t.max_rows() > 0));
-    };
     Call call{sequences,
               order,
               dq_sums,
@@ -166,9 +162,9 @@ BackwardPlan::Call BackwardPlan::prepare(const plugin::Buffers& buffers, const S
               RowTensor(p.d_o, buffers, has_scores),
               RowTensor(*p.stats, buffers, has_scores),
               RowTensor(),
-              written(p.dq, rows_q),
-              written(p.dk, rows_kv),
-              written(p.dv, rows_kv),
+              written_tensor(p.dq, buffers, rows_q),
+              written_tensor(p.dk, buffers, rows_kv),
+              written_tensor(p.dv, buffers, rows_kv),
               nullptr};
     if (p.d_stats) call.d_stats = RowTensor(*p.d_stats, buffers, has_scores);
     if (!p.dbias) return call;

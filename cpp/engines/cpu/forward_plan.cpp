@@ -79,14 +79,9 @@ ForwardPlan::Call ForwardPlan::prepare(const plugin::Buffers& buffers,
         has_scores |= s.valid_q > 0 && s.valid_kv > 0;
         rows = std::max(rows, s.rows_q);
     }
-    const auto is_touched = [&](const schema::TensorGeometry& t) {
-        return rows > 0 || (!t.ragged && t.batches() > 0 && t.max_rows() > 0);
-    };
     Call call{sequences, operands_.resolve(problem_, buffers, has_scores),
-              RowTensor(problem_.o, buffers, is_touched(problem_.o)), RowTensor()};
-    if (problem_.stats) {
-        call.stats = RowTensor(*problem_.stats, buffers, is_touched(*problem_.stats));
-    }
+              written_tensor(problem_.o, buffers, rows), RowTensor()};
+    if (problem_.stats) call.stats = written_tensor(*problem_.stats, buffers, rows);
     return call;
 }
 

@@ -49,6 +49,10 @@ void RowTensor::clear_stats(int64_t base, int64_t head, int64_t begin, int64_t e
     }
 }
 
+RowTensor written_tensor(const TensorGeometry& t, const Buffers& buffers, int64_t rows) {
+    return {t, buffers, rows > 0 || (!t.ragged && t.batches() > 0 && t.max_rows() > 0)};
+}
+
 RuntimeOperands::RuntimeOperands(const plugin::GraphView& graph, const SdpaProblem& p) {
     if (p.scale_uid) scale_ = plugin::ScalarOperand::make(graph.tensor(*p.scale_uid));
     if (p.dropout) dropout_.emplace(graph, *p.dropout);

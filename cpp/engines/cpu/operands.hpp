@@ -41,6 +41,10 @@ private:
     bool is_ragged_ = false;
 };
 
+// An output, of which sequences have at most `rows` rows; all rows of a dense one are written.
+RowTensor written_tensor(const schema::TensorGeometry& tensor, const plugin::Buffers& buffers,
+                         int64_t rows);
+
 // The operands that both passes read and that a graph may leave to run time.
 class RuntimeOperands {
 public:

@@ -18,9 +18,9 @@ namespace raggeddnn::hip {
 // Null for types that no kernel reads.
 std::optional<ElementKind> kind_of(DataType type);
 
-// Throws INVALID_VALUE with the reason why no kernel reads the node, as plugin/sdpa_operands.hpp
-// says, or counts in more than 32 bits. `rows`: its tensors of rows but q,
-// all of q's type; `stats`: those of width 1, in float; null where there is none.
+// Throws INVALID_VALUE with the reason why no kernel reads the node: what
+// plugin::check_kernel_operands, which says what `rows` and `stats` are, refuses, and extents of
+// more than 32 bits.
 void check_operands(const schema::SdpaProblem& problem,
                     std::initializer_list<const schema::TensorGeometry*> rows,
                     std::initializer_list<const schema::TensorGeometry*> stats);
