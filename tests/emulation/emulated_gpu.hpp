@@ -12,6 +12,10 @@ namespace raggeddnn::hip {
 
 inline int thread_index() { return emulation::Block::current().lane_in_block(); }
 inline int block_index() { return 0; }
+inline int die_index() {  // any, at any time: numbers of all dies are to be taken in the end
+    static int calls = 0;
+    return calls++ % 8;
+}
 inline void block_barrier() { emulation::Block::current().barrier(); }
 inline unsigned long long take_number(unsigned long long* counter) { return (*counter)++; }
 inline int32_t add_shared(int32_t* counter, int32_t by) {

@@ -96,6 +96,25 @@ inline void multiply(void* const* lanes) {
 }  // namespace emulated_warpgroup
 
 inline void fence_async_proxy() {}
+inline void stmatrix_x4(uint16_t* memory, int row, const uint32_t (&r)[4]) {
+    struct Lane {
+        uint16_t* row;
+        const uint32_t* r;
+    } lane{memory + row, r};
+    emulation::Block::current().together(
+        32,
+        [](void* const* lanes) {
+            for (int l = 0; l < 32; ++l) {
+                for (int m = 0; m < 4; ++m) {
+                    const uint32_t packed = static_cast<const Lane*>(lanes[l])->r[m];
+                    uint16_t* const to = static_cast<Lane*>(lanes[8 * m + l / 4])->row;
+                    to[2 * (l % 4)] = static_cast<uint16_t>(packed);
+                    to[2 * (l % 4) + 1] = static_cast<uint16_t>(packed >> 16);
+                }
+            }
+        },
+        &lane);
+}
 inline void warpgroup_fence() {}
 inline void warpgroup_commit() {
     emulated_warpgroup::groups_of_lane().push_back(std::move(emulated_warpgroup::open_of_lane()));

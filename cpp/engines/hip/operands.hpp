@@ -117,7 +117,7 @@ public:
         schedule.read = take<Sequence>(count);
         schedule.place_of_tile = take<int32_t>(count * tiles);
         schedule.tiles = take<int64_t>(1);
-        schedule.next_work = take<unsigned long long>(2);
+        schedule.next_work = take<unsigned long long>(2 * MOST_DIES);
         return schedule;
     }
     size_t used() const { return used_; }

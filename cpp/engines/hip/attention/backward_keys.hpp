@@ -197,9 +197,8 @@ private:
         }
     }
 
-    RAGGEDDNN_DEVICE void write_gradient(const Accumulator (&gradient)[PARTS][COLUMN_TILES],
-                                         float by, const RowTensor& tensor, int64_t base,
-                                         int width) {
+    RAGGEDDNN_DEVICE void write_gradient(Accumulator (&gradient)[PARTS][COLUMN_TILES], float by,
+                                         const RowTensor& tensor, int64_t base, int width) {
         const Sequence& s = shared_.at.sequence;
         write_tile<Tile, Rows, THREADS>(
             shared_.memory, wave_row_, lane_, gradient, RowFactors<Tile, PARTS>(by).of,

@@ -6,7 +6,8 @@
 
 namespace raggeddnn::hip {
 
-// Blocks [begin, end) of `block` keys each; those in [plain_begin, plain_end) need no mask.
+// Blocks [begin, end) of `block` keys each. Those before plain_begin have keys that a row's left
+// end hides, those from plain_end on such that its right end hides; the others need no mask.
 struct BlockRange {
     int64_t begin;
     int64_t end;
@@ -31,7 +32,6 @@ RAGGEDDNN_DEVICE inline BlockRange block_range(const Mask& mask, int64_t row, in
     range.plain_end = all_end / block;
     if (range.plain_begin < range.begin) range.plain_begin = range.begin;
     if (range.plain_end > range.end) range.plain_end = range.end;
-    if (range.plain_end < range.plain_begin) range.plain_end = range.plain_begin;
     return range;
 }
 

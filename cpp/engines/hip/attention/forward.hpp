@@ -12,7 +12,7 @@ namespace raggeddnn::hip {
 
 // Arch: of tile/arch.hpp. Element: Bfloat16 or Float16. Shape: WIDTH (of q, k, v, padded with
 // zeros), TILE_ROWS, WAVE_ROWS (16 or 32 of them for each wave), BLOCK_ROWS (keys), SLOTS (blocks
-// of keys, and of values, in shared memory).
+// of values in shared memory; of keys there are two).
 template <class Arch_, class Element_, class Shape_>
 struct Forward : ForwardWork {
     using Arch = Arch_;
@@ -33,13 +33,20 @@ struct Forward : ForwardWork {
     using Queries = Block<TILE_ROWS, WIDTH>;
     using Keys = Block<BLOCK_ROWS, WIDTH>;
     using QueryStage = RowStage<Tile, Queries, THREADS, 1>;
-    using KeyStage = RowStage<Tile, Keys, THREADS, SLOTS>;
+    using KeyStage = RowStage<Tile, Keys, THREADS, 2>;
     using Values = ValueStage<Tile, Keys, THREADS, SLOTS>;
     using ScoreProduct = typename Arch::template RowProduct<Tile, Queries, Keys, WAVE_ROWS>;
     using OutputProduct = typename Arch::template WeightProduct<Tile, Keys, WAVE_ROWS>;
 
     // Where the product keeps the queries in registers, values take their place.
     static constexpr bool SHARES_Q = ScoreProduct::KEEPS_ROWS;
+    // Threads need so many registers or more each. Where 128 are enough, more blocks of threads
+    // hide more than an early begin, which takes more.
+    static constexpr int REGISTERS = WIDTH <= 64 ? 128 : 168;
+    // A tile's queries and first keys are on their way before the tile before it is done, whose
+    // results therefore go out by way of the values' memory.
+    static constexpr bool BEGINS_EARLY = !SHARES_Q && !Values::WRITES_AT_FINISH && SLOTS == 1 &&
+                                         Queries::ROWS <= Keys::ROWS && REGISTERS > 128;
     static constexpr int Q_ELEMENTS =
         SHARES_Q && Values::SHARED_ELEMENTS > QueryStage::SHARED_ELEMENTS
             ? Values::SHARED_ELEMENTS
@@ -49,14 +56,30 @@ struct Forward : ForwardWork {
         alignas(Arch::SHARED_ALIGNMENT) uint16_t q[Q_ELEMENTS];
         alignas(Arch::SHARED_ALIGNMENT) uint16_t k[KeyStage::SHARED_ELEMENTS];
         alignas(Arch::SHARED_ALIGNMENT) uint16_t v[SHARES_Q ? 1 : Values::SHARED_ELEMENTS];
-        TileWork<Sequence> at;
+        TileWork<Sequence, BEGINS_EARLY ? 2 : 1> at;
     };
 
-    // Of threads that need 168 registers or more each.
-    static constexpr int BLOCKS_AT_ONCE = Arch::blocks_at_once(THREADS, 168, sizeof(Shared));
+    static constexpr int BLOCKS_AT_ONCE = Arch::blocks_at_once(THREADS, REGISTERS, sizeof(Shared));
 
     RAGGEDDNN_INLINE static void run(const ForwardParams& p, Shared& shared) {
         run_tiles<Forward>(p, p.schedule, 0, shared);
+    }
+
+    // Of a tile, in two groups of loads.
+    RAGGEDDNN_DEVICE static void begin(const ForwardParams& p, const FoundTile<Sequence>& tile,
+                                       Shared& shared) {
+        if (!tile.work.is_there || tile.blocks <= 0) {
+            fetches_begun();
+            fetches_begun();
+            return;
+        }
+        const Sequence& s = tile.sequence;
+        QueryStage queries(source_of(p.q, s.q, tile.work.head, s.valid_q, p.width),
+                           tile.work.tile * TILE_ROWS, shared.q);
+        queries.begin();
+        KeyStage keys(source_of(p.k, s.k, tile.work.head_k, s.valid_k, p.width), tile.first_column,
+                      shared.k);
+        keys.begin();
     }
 
     // A tile.
@@ -74,37 +97,26 @@ struct Forward : ForwardWork {
         clear(output_);
         const int blocks = uniform(shared_.at.blocks);
         if (blocks <= 0) {
-            source.template find_next<0>();
+            pass_over(source);
             return;
         }
         const Sequence& s = shared_.at.sequence;
-        const int64_t head = shared_.at.work.head;
         const int64_t first_key = shared_.at.first_column;
-        QueryStage queries(source_of(p_.q, s.q, head, s.valid_q, p_.width),
-                           shared_.at.work.tile * TILE_ROWS, shared_.q);
-        KeyStage keys(source_of(p_.k, s.k, shared_.at.work.head_k, s.valid_k, p_.width), first_key,
-                      shared_.k);
+        KeyStage keys(source_of(p_.k, s.k, shared_.at.work.head_k, s.valid_k, p_.width),
+                      first_key + (BEGINS_EARLY ? BLOCK_ROWS : 0), shared_.k);
         Values values(source_of(p_.v, s.v, shared_.at.work.head_v, s.valid_k, p_.value_width),
                       first_key, SHARES_Q ? shared_.q : shared_.v);
-        queries.begin();
-        keys.begin();
-        // Where blocks in flight take registers, not all at once.
-        constexpr bool IS_EARLY = !Values::WRITES_AT_FINISH;
-        if constexpr (IS_EARLY) values.begin();
-        if constexpr (IS_EARLY) source.template find_next<3>();
-        arrive<Tile, IS_EARLY ? 1 : 0>(queries, keys);
-        fold_sign();
-        if constexpr (!IS_EARLY) source.template find_next<0>();
+        bring_first(keys, values, source);
         const ScoreProduct product(shared_.q, wave_row_, lane_);
-        if (SLOTS > 1 && blocks > 1) keys.begin();
-        if constexpr (!IS_EARLY) values.begin();
+        if (blocks > 1) keys.begin();
+        if constexpr (Values::WRITES_AT_FINISH) values.begin();
         Accumulator scores[PARTS][KEY_TILES];
         product.begin(keys.current(), scores);
-        product.template finish<0>(scores);
-        if (SLOTS == 1 && blocks > 1) {
-            block_barrier();
-            keys.begin();
+        if constexpr (BEGINS_EARLY) {
+            if (blocks == 1) source.look_ahead();
         }
+        product.template finish<0>(scores);
+        if (BEGINS_EARLY && blocks == 1) block_barrier();
         for (int block = 0; block + 1 < blocks; ++block) {
             hide_block(block, scores);
             typename Tile::WeightOperand weights[PARTS][KEY_TILES];
@@ -112,27 +124,28 @@ struct Forward : ForwardWork {
             arrive<Tile>(keys, values);
             const uint16_t* next_keys = keys.current();
             const uint16_t* own_values = values.current_values();
-            if constexpr (SLOTS > 1) {
-                if (block + 2 < blocks) keys.begin();
-                values.begin();
-            }
+            if (block + 2 < blocks) keys.begin();
+            if constexpr (SLOTS > 1) values.begin();
             // The next scores, while the values are added up and, in another wave, weighed; after
             // them where products are there at once, so that weights give up their registers.
             if (!ScoreProduct::IS_IMMEDIATE) product.begin(next_keys, scores);
             OutputProduct::begin(weights, own_values, lane_, output_);
             if (ScoreProduct::IS_IMMEDIATE) product.begin(next_keys, scores);
+            if constexpr (BEGINS_EARLY) {
+                if (block + 2 == blocks) source.look_ahead();
+            }
             product.template finish<1>(scores);
             if constexpr (SLOTS == 1) {
                 OutputProduct::template finish<0>(output_);
                 block_barrier();
                 values.begin();
-                if (block + 2 < blocks) keys.begin();
             }
         }
+        if constexpr (BEGINS_EARLY) begin(p_, shared_.at.next, shared_);
         hide_block(blocks - 1, scores);
         typename Tile::WeightOperand weights[PARTS][KEY_TILES];
         weigh(scores, weights, blocks == 1);
-        arrive<Tile>(values);
+        arrive<Tile, BEGINS_EARLY ? 2 : 0>(values);
         OutputProduct::begin(weights, values.current_values(), lane_, output_);
         OutputProduct::template finish<0>(output_);
     }
@@ -149,12 +162,50 @@ struct Forward : ForwardWork {
             if (p_.stats.data) write_stats(part, log_sum);
         }
         write_tile<Tile, Queries, THREADS>(
-            shared_.q, wave_row_, lane_, output_, inverse,
+            BEGINS_EARLY ? shared_.v : shared_.q, wave_row_, lane_, output_, inverse,
             target_of(p_.o, s.o, shared_.at.work.head, shared_.at.work.tile * TILE_ROWS,
                       {rows_to_write(p_.o, s.rows_q, p_.max_rows_q), s.valid_q}, p_.value_width));
     }
 
 private:
+    // Nothing is seen: a tile without blocks.
+    template <class Source>
+    RAGGEDDNN_DEVICE void pass_over(Source& source) {
+        if constexpr (BEGINS_EARLY) {
+            fetched<0>();
+            block_barrier();
+            source.look_ahead();
+            block_barrier();
+            begin(p_, shared_.at.next, shared_);
+        } else {
+            source.template find_next<0>();
+        }
+    }
+
+    // The queries and the first keys are there, the first values on their way, but where blocks in
+    // flight take registers: then not all at once.
+    template <class Source>
+    RAGGEDDNN_DEVICE void bring_first(KeyStage& keys, Values& values, Source& source) {
+        if constexpr (BEGINS_EARLY) {
+            keys.advance();
+            values.begin();
+            arrive<Tile, 1>(keys);
+            fold_sign();
+        } else {
+            constexpr bool IS_EARLY = !Values::WRITES_AT_FINISH;
+            const Sequence& s = shared_.at.sequence;
+            QueryStage queries(source_of(p_.q, s.q, shared_.at.work.head, s.valid_q, p_.width),
+                               shared_.at.work.tile * TILE_ROWS, shared_.q);
+            queries.begin();
+            keys.begin();
+            if constexpr (IS_EARLY) values.begin();
+            if constexpr (IS_EARLY) source.template find_next<3>();
+            arrive<Tile, IS_EARLY ? 1 : 0>(queries, keys);
+            fold_sign();
+            if constexpr (!IS_EARLY) source.template find_next<0>();
+        }
+    }
+
     // A negative or zero scale goes into the queries, so that the softmax's factor is positive.
     RAGGEDDNN_DEVICE void fold_sign() {
         if (p_.scale > 0) return;

@@ -7,6 +7,14 @@
 
 namespace raggeddnn::hip {
 
+// What a row sees, of keys that are counted from one on: [left, right) before end. Those of the
+// next row are one further, but for the end.
+struct MaskEdges {
+    int64_t left;
+    int64_t right;
+    int64_t end;
+};
+
 struct Mask {
     int64_t keys;      // valid ones
     int64_t diagonal;  // key of row 0's diagonal
@@ -23,6 +31,11 @@ struct Mask {
         if (right >= Band::OPEN) return keys;
         const int64_t end = row + diagonal + right + 1;
         return end < keys ? end : keys;
+    }
+    RAGGEDDNN_DEVICE MaskEdges edges(int64_t row, int64_t first) const {
+        const int64_t at = row + diagonal - first;
+        return {left >= Band::OPEN ? -Band::OPEN : at - left,
+                right >= Band::OPEN ? Band::OPEN : at + right + 1, keys - first};
     }
     RAGGEDDNN_DEVICE bool sees(int64_t row, int64_t key) const {
         return key >= first_key(row) && key < end_key(row);

@@ -79,7 +79,11 @@ struct alignas(16) Place {
     int64_t first_tile;
     int32_t tiles;  // of each head
     int32_t batch;
+    int32_t heads_together;  // whose tiles take turns
 };
+
+// Parts of a GPU that have caches of their own.
+inline constexpr int MOST_DIES = 8;
 
 // What the schedule kernel leaves for a pass over the same lengths. Batches are in the order of
 // work: the one with the longest tiles comes first.
@@ -89,8 +93,9 @@ struct Schedule {
     void* read;       // the same, of each batch: offsets and lengths are read once
     // Of the tiles of one head of every batch, one after another.
     int32_t* place_of_tile;
-    int64_t* tiles;                 // how many
-    unsigned long long* next_work;  // two: for each of two passes over the same tiles
+    int64_t* tiles;  // how many
+    // Of each die, for each of two passes over the same tiles.
+    unsigned long long* next_work;
     FaultRecord* faults;
     uint64_t owner;  // of the record: a number of the plan's own
 };

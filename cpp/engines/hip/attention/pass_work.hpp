@@ -27,10 +27,14 @@ struct QueryWork {
 
     RAGGEDDNN_DEVICE static int64_t length(const Sequence& s) { return s.valid_k; }
     RAGGEDDNN_DEVICE static int64_t heads(const Params& p) { return p.heads; }
+    // Of the keys and values that a head reads.
+    RAGGEDDNN_DEVICE static float shares_of_head(const Params& p) {
+        return 1.0F / static_cast<float>(p.group_k);
+    }
     RAGGEDDNN_DEVICE static void find_heads(const Params& p, Work& work) {
         const auto head = static_cast<int32_t>(work.head);
-        work.head_k = head / p.group_k;
-        work.head_v = head / p.group_v;
+        work.head_k = p.group_k == 1 ? head : head / p.group_k;
+        work.head_v = p.group_v == 1 ? head : head / p.group_v;
     }
     RAGGEDDNN_DEVICE static Mask mask(const Params& p, const Sequence& s) {
         return make_mask(p.band, s);
@@ -75,6 +79,10 @@ struct KeyGradientWork {
     }
     RAGGEDDNN_DEVICE static int64_t length(const Sequence& s) { return s.valid_q; }
     RAGGEDDNN_EITHER static int64_t heads(const BackwardParams& p) { return p.heads_k; }
+    // Of the queries that a head of K reads.
+    RAGGEDDNN_DEVICE static float shares_of_head(const BackwardParams& p) {
+        return static_cast<float>(p.group_k);
+    }
     RAGGEDDNN_DEVICE static void find_heads(const BackwardParams&, Work&) {}
     RAGGEDDNN_DEVICE static Mask mask(const BackwardParams& p, const Sequence& s) {
         return exchanged(make_mask(p.band, s), s.valid_q);

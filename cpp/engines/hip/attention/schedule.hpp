@@ -1,7 +1,7 @@
 // From lengths to work: which tile of which batch and head comes next. The schedule kernel reads
 // all offsets and lengths once and orders the batches, longest first, so that the last tiles to be
-// taken are short ones; blocks then take numbers. All tiles of one head follow each other: they
-// share keys, for the cache.
+// taken are short ones; blocks then take numbers. The tiles of one head or a few follow each other:
+// they share keys, for the cache.
 #pragma once
 
 #include "device.hpp"
@@ -21,23 +21,54 @@ RAGGEDDNN_DEVICE inline int bucket_of(int64_t length) {
     return SCHEDULE_BUCKETS - 1 - (2 * log + half);
 }
 
+// How many heads' tiles take turns, the longest of all first. Where all tiles of a head take the
+// same time there is no need to; else as many as fit in the cache with what their tiles read again.
+template <class Pass>
+RAGGEDDNN_DEVICE int32_t heads_together(const typename Pass::Params& p,
+                                        const typename Pass::Sequence& s) {
+    constexpr float CACHE_BYTES = 32 << 20;
+    constexpr int DIES = Pass::Arch::DIES;
+    const auto heads = static_cast<int32_t>(Pass::heads(p));
+    int32_t together = 1;
+    if ((p.band.left < Band::OPEN) != (p.band.right < Band::OPEN)) {
+        const auto length = static_cast<float>(Pass::length(s));
+        const auto row_bytes = static_cast<float>(sizeof(typename Pass::Element::Stored)) *
+                               static_cast<float>(p.width + p.value_width);
+        const float fitting = CACHE_BYTES / (length * row_bytes * Pass::shares_of_head(p));
+        together = fitting < 1                           ? 1
+                   : fitting < static_cast<float>(heads) ? static_cast<int32_t>(fitting)
+                                                         : heads;
+    }
+    // So that a head's tiles are the same die's.
+    together = (together + DIES - 1) / DIES * DIES;
+    return together < heads ? together : heads;
+}
+
+// Each has a place for what it becomes next.
 struct ScheduleShared {
-    int32_t counts[SCHEDULE_BUCKETS];  // of batches
-    int64_t tiles[SCHEDULE_THREADS];   // of the places of each thread
+    int32_t counts[2][SCHEDULE_BUCKETS];  // of batches
+    int64_t tiles[2][SCHEDULE_THREADS];   // of the places of each thread
 };
 
-// Each value becomes the sum of those up to it.
+// Each of values[0] becomes the sum of those up to it, where the result is.
 template <class T, int COUNT>
-RAGGEDDNN_DEVICE void sum_up(T (&values)[COUNT]) {
+RAGGEDDNN_DEVICE T (&sum_up(T (&values)[2][COUNT])) [COUNT] {
     static_assert(COUNT <= SCHEDULE_THREADS);
     const int i = thread_index();
-    for (int step = 1; step < COUNT; step *= 2) {
+    int now = 0;
+    for (int step = 1; step < COUNT; step *= 4) {  // values are sums of so many
         block_barrier();
-        const T before = i >= step && i < COUNT ? values[i - step] : 0;
-        block_barrier();
-        if (i < COUNT) values[i] += before;
+        if (i < COUNT) {
+            T sum = values[now][i];
+            for (int part = 1; part < 4; ++part) {
+                if (i >= part * step) sum += values[now][i - part * step];
+            }
+            values[1 - now][i] = sum;
+        }
+        now = 1 - now;
     }
     block_barrier();
+    return values[now];
 }
 
 // Every thread brings the first fault of its own batches. Once all have been here, behind a
@@ -60,25 +91,32 @@ RAGGEDDNN_DEVICE void make_schedule(const typename Pass::Params& p, const Schedu
                                     ScheduleShared& shared) {
     const int thread = thread_index();
     const int64_t batches = p.batches;
-    if (thread < SCHEDULE_BUCKETS) shared.counts[thread] = 0;
+    if (thread < SCHEDULE_BUCKETS) shared.counts[0][thread] = 0;
     if (thread == 0 && schedule.faults) *schedule.faults = {schedule.owner, {}};
     block_barrier();
     Fault fault;
     auto* const sequences = static_cast<typename Pass::Sequence*>(schedule.sequences);
     auto* const read = static_cast<typename Pass::Sequence*>(schedule.read);
+    typename Pass::Sequence own{};  // of the thread's first batch, mostly its only one
     for (int64_t b = thread; b < batches; b += SCHEDULE_THREADS) {
-        read[b] = Pass::read(p, b, fault);
-        add_shared(&shared.counts[bucket_of(Pass::length(read[b]))], 1);
+        const typename Pass::Sequence s = Pass::read(p, b, fault);
+        if (b == thread) {
+            own = s;
+        } else {
+            read[b] = s;
+        }
+        add_shared(&shared.counts[0][bucket_of(Pass::length(s))], 1);
     }
     if (schedule.faults) claim_first(schedule.faults, fault);
-    sum_up(shared.counts);
+    auto& ends = sum_up(shared.counts);
     if (schedule.faults) write_first(schedule.faults, fault);
     for (int64_t b = thread; b < batches; b += SCHEDULE_THREADS) {
-        const typename Pass::Sequence s = read[b];
+        const typename Pass::Sequence s = b == thread ? own : read[b];
         // From a bucket's end to its beginning.
-        const int64_t place = add_shared(&shared.counts[bucket_of(Pass::length(s))], -1) - 1;
+        const int64_t place = add_shared(&ends[bucket_of(Pass::length(s))], -1) - 1;
         const int64_t tiles = (Pass::rows(p, s) + Pass::TILE_ROWS - 1) / Pass::TILE_ROWS;
-        schedule.places[place] = {0, static_cast<int32_t>(tiles), static_cast<int32_t>(b)};
+        schedule.places[place] = {0, static_cast<int32_t>(tiles), static_cast<int32_t>(b),
+                                  heads_together<Pass>(p, s)};
         sequences[place] = s;
     }
     block_barrier();
@@ -86,21 +124,20 @@ RAGGEDDNN_DEVICE void make_schedule(const typename Pass::Params& p, const Schedu
     const int64_t share = (batches + SCHEDULE_THREADS - 1) / SCHEDULE_THREADS;
     const int64_t begin = thread * share;
     const int64_t end = begin + share < batches ? begin + share : batches;
-    int64_t own = 0;
-    for (int64_t i = begin; i < end; ++i) own += schedule.places[i].tiles;
-    shared.tiles[thread] = own;
-    sum_up(shared.tiles);
-    int64_t tile = shared.tiles[thread] - own;
+    int64_t tiles = 0;
+    for (int64_t i = begin; i < end; ++i) tiles += schedule.places[i].tiles;
+    shared.tiles[0][thread] = tiles;
+    const auto& last_tiles = sum_up(shared.tiles);
+    int64_t tile = last_tiles[thread] - tiles;
     for (int64_t i = begin; i < end; ++i) {
         schedule.places[i].first_tile = tile;
         const int64_t last = tile + schedule.places[i].tiles;
         for (; tile < last; ++tile) schedule.place_of_tile[tile] = static_cast<int32_t>(i);
     }
     if (thread == SCHEDULE_THREADS - 1) {
-        *schedule.tiles = shared.tiles[thread];
-        schedule.next_work[0] = 0;
-        schedule.next_work[1] = 0;
+        *schedule.tiles = last_tiles[thread];
     }
+    if (thread < 2 * MOST_DIES) schedule.next_work[thread] = 0;
 }
 
 }  // namespace raggeddnn::hip

@@ -31,20 +31,29 @@ RAGGEDDNN_DEVICE inline int64_t read_index(const IndexArray& array, int64_t i) {
     return static_cast<const int32_t*>(array.data)[i * array.stride];
 }
 
-// Rows of the block [begin, end) of a ragged tensor, in stored offsets; NO_BLOCK for what cannot be
-// the block of a batch of at most `most` rows. The product of dims and stride fits in 64 bits, that
-// of any two numbers may not.
-RAGGEDDNN_COLD inline int64_t rows_between(const RowTensor& tensor, int64_t batch, int64_t begin,
-                                           int64_t end, int64_t most) {
+// rows_between() where offsets count less than rows. The product of dims and stride fits in 64
+// bits, that of any two numbers may not.
+RAGGEDDNN_COLD inline int64_t rows_of_parts(const RowTensor& tensor, int64_t batch, int64_t begin,
+                                            int64_t end, int64_t most) {
     using Wide = __int128;
     const int64_t room = most * tensor.row_stride;
-    if (begin < 0 || end < begin) return NO_BLOCK;
-    // The blocks before it have room for no more; before the first one is nothing.
     if (Wide{begin} * tensor.multiplier > Wide{batch} * room) return NO_BLOCK;
     const Wide elements = Wide{end - begin} * tensor.multiplier;
     if (elements > room) return NO_BLOCK;
     const auto fitting = static_cast<int64_t>(elements);
     return fitting % tensor.row_stride == 0 ? fitting / tensor.row_stride : NO_BLOCK;
+}
+
+// Rows of the block [begin, end) of a ragged tensor, in stored offsets; NO_BLOCK for what cannot be
+// the block of a batch of at most `most` rows.
+RAGGEDDNN_DEVICE inline int64_t rows_between(const RowTensor& tensor, int64_t batch, int64_t begin,
+                                             int64_t end, int64_t most) {
+    if (begin < 0 || end < begin) return NO_BLOCK;
+    if (tensor.multiplier != tensor.row_stride) {
+        return rows_of_parts(tensor, batch, begin, end, most);
+    }
+    // The blocks before it have room for no more; before the first one is nothing.
+    return begin <= batch * most && end - begin <= most ? end - begin : NO_BLOCK;
 }
 
 // The first element of a batch of one tensor. `rows`: of the side, by the tensors placed before it,

@@ -15,6 +15,7 @@ template <class Pass>
 __global__ void __launch_bounds__(Pass::THREADS, Pass::BLOCKS_AT_ONCE)
     run_pass(const RAGGEDDNN_GRID_CONSTANT typename Pass::Params params) {
     if constexpr (Pass::Arch::IS_COMPILED) {
+        await_kernels_before();
 #if defined(__CUDACC__)  // where more than 48 KB has to be asked for at the launch
         extern __shared__ __align__(1024) unsigned char raggeddnn_pass_shared[];
         Pass::run(params, *reinterpret_cast<typename Pass::Shared*>(raggeddnn_pass_shared));
@@ -42,10 +43,11 @@ __global__ void __launch_bounds__(SCHEDULE_THREADS)
                  const RAGGEDDNN_GRID_CONSTANT Schedule schedule) {
     if constexpr (Pass::Arch::IS_COMPILED) {
         __shared__ ScheduleShared shared;
+        admit_kernel_behind();
         if (block_index() == 0) {
             make_schedule<Pass>(params, schedule, shared);
         } else {
-            clear_outputs(params, block_index() - 1, CLEAR_BLOCKS, shared.counts[0]);
+            clear_outputs(params, block_index() - 1, CLEAR_BLOCKS, shared.counts[0][0]);
         }
     }
 }
@@ -58,12 +60,13 @@ __global__ void __launch_bounds__(SCHEDULE_THREADS)
                   const RAGGEDDNN_GRID_CONSTANT Schedule second) {
     if constexpr (First::Arch::IS_COMPILED) {
         __shared__ ScheduleShared shared;
+        admit_kernel_behind();
         if (block_index() == 0) {
             make_schedule<First>(params, first, shared);
         } else if (block_index() == 1) {
             make_schedule<Second>(params, second, shared);
         } else {
-            clear_outputs(params, block_index() - 2, CLEAR_BLOCKS, shared.counts[0]);
+            clear_outputs(params, block_index() - 2, CLEAR_BLOCKS, shared.counts[0][0]);
         }
     }
 }
@@ -76,6 +79,33 @@ inline int64_t tiles_of(int64_t rows, int64_t tile_rows) {
 inline const char* launch_error() {
     const auto error = gpu::last_error();
     return error == gpu::SUCCESS ? nullptr : gpu::text_of(error);
+}
+
+// A pass, which waits by itself for what the kernel before it leaves: its blocks may be there
+// earlier, where the hardware can do that.
+template <class Pass, class Kernel>
+const char* launch_behind(Kernel kernel, unsigned blocks, int shared, gpu::Stream stream,
+                          const typename Pass::Params& params) {
+#if defined(__CUDACC__)
+    if constexpr (Pass::Arch::WAITS_FOR_KERNELS) {
+        cudaLaunchAttribute early{};
+        early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        early.val.programmaticStreamSerializationAllowed = 1;
+        cudaLaunchConfig_t config{};
+        config.gridDim = blocks;
+        config.blockDim = Pass::THREADS;
+        config.dynamicSmemBytes = static_cast<size_t>(shared);
+        config.stream = stream;
+        config.attrs = &early;
+        config.numAttrs = 1;
+        const auto error = cudaLaunchKernelEx(&config, kernel, params);
+        if (error == gpu::SUCCESS) return nullptr;
+        static_cast<void>(gpu::last_error());
+        return gpu::text_of(error);
+    }
+#endif
+    kernel<<<blocks, Pass::THREADS, shared, stream>>>(params);
+    return launch_error();
 }
 
 // `work`: tiles at most. Null, or the runtime's error text.
@@ -93,9 +123,8 @@ const char* launch_pass(const typename Pass::Params& params, int64_t work, gpu::
     if (const char* error = resident.find(&most, kernel, Pass::THREADS, SHARED, check)) {
         return error;
     }
-    const int64_t blocks = work < most ? work : most;
-    kernel<<<static_cast<unsigned>(blocks), Pass::THREADS, SHARED, stream>>>(params);
-    return launch_error();
+    const auto blocks = static_cast<unsigned>(work < most ? work : most);
+    return launch_behind<Pass>(kernel, blocks, SHARED, stream, params);
 }
 
 }  // namespace raggeddnn::hip

@@ -37,6 +37,8 @@ struct Hopper {
     static constexpr const char* NAME = "hopper";
     static constexpr bool IS_COMPILED = RAGGEDDNN_IS_HOPPER;
     static constexpr int SHARED_ALIGNMENT = 1024;  // the swizzle repeats
+    static constexpr int DIES = 1;
+    static constexpr bool WAITS_FOR_KERNELS = true;
     // Blocks of threads that a multiprocessor is to hold, which caps their registers: as its 227 KB
     // of shared memory allow, and so that each thread has the registers that its pass needs.
     static constexpr int blocks_at_once(int threads, int registers, int shared_bytes) {
@@ -69,6 +71,9 @@ struct Cdna : TiledArch {
     static constexpr bool IS_COMPILED = true;
 #else
     static constexpr bool IS_COMPILED = false;
+#endif
+#if defined(__gfx942__) || defined(__gfx950__) || defined(RAGGEDDNN_EMULATE_CDNA)
+    static constexpr int DIES = 8;  // some products and partitions have fewer
 #endif
     template <class Element>
     using Tile = CdnaTile<Element>;

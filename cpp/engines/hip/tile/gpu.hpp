@@ -16,6 +16,7 @@
 namespace raggeddnn::hip {
 __device__ inline int thread_index() { return static_cast<int>(threadIdx.x); }
 __device__ inline int block_index() { return static_cast<int>(blockIdx.x); }
+__device__ inline int die_index() { return 0; }
 __device__ inline void block_barrier() { __syncthreads(); }
 __device__ inline unsigned long long take_number(unsigned long long* counter) {
     return atomicAdd(counter, 1ULL);
@@ -31,6 +32,19 @@ __device__ void store(T* to, T value) {
 template <class T>
 __device__ T uniform(T value) {
     return value;
+}
+// What the kernel before this one in the stream wrote is there when await_kernels_before()
+// returns; blocks of a kernel launched to wait so may start once all of this one have called
+// admit_kernel_behind(). (PTX ISA, griddepcontrol.)
+__device__ inline void await_kernels_before() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+__device__ inline void admit_kernel_behind() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;");
+#endif
 }
 // The same as before, but not so that the compiler knows: what is computed from it then stays in
 // the loop over tiles, instead of taking registers from its beginning to its end.
@@ -54,6 +68,18 @@ __device__ const T& renewed(const T& parameters) {
 namespace raggeddnn::hip {
 __device__ inline int thread_index() { return static_cast<int>(__builtin_amdgcn_workitem_id_x()); }
 __device__ inline int block_index() { return static_cast<int>(__builtin_amdgcn_workgroup_id_x()); }
+// Which die the block runs on (HW_REG_XCC_ID of the CDNA 3 and 4 ISA documents).
+__device__ inline int die_index() {
+#if defined(__gfx942__) || defined(__gfx950__)
+    constexpr int XCC_ID = 20;
+    constexpr int FOUR_BITS = 3 << 11;
+    return static_cast<int>(__builtin_amdgcn_s_getreg(XCC_ID | FOUR_BITS));
+#else
+    return 0;
+#endif
+}
+__device__ inline void await_kernels_before() {}
+__device__ inline void admit_kernel_behind() {}
 __device__ inline void block_barrier() {
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
     __builtin_amdgcn_s_barrier();

@@ -23,6 +23,27 @@ struct HopperTile : NvidiaTile<Element> {
         return 64;
     }
     RAGGEDDNN_DEVICE static void show_to_products() { fence_async_proxy(); }
+
+    // Sums of a tile times the factors of their rows, rounded, to its place. A lane brings its sums
+    // and knows where a row of one of the four quarters goes.
+    static constexpr bool KEEPS_TILES = true;
+    template <class Block>
+    RAGGEDDNN_DEVICE static void keep_tile(uint16_t* memory, int first_row, int column_tile,
+                                           int lane, const float (&sum)[8],
+                                           const float (&factor)[2]) {
+        // place() of chunk 2 * column_tile + half: all that depends on the lane is the same for
+        // every tile of the row.
+        const int row = first_row + (lane & 15);
+        const int own = row * 64 + 8 * ((lane >> 4) ^ (row & 7));
+        const int at = column_tile / 4 * 64 * Block::ROWS + (own ^ 16 * (column_tile % 4));
+        uint32_t words[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const float by = factor[i & 1];
+            words[i] = pack<Element>(sum[2 * i] * by, sum[2 * i + 1] * by);
+        }
+        stmatrix_x4(memory, at, words);
+    }
 };
 
 // The largest products that make up COUNT tiles of 16 columns.

@@ -17,6 +17,14 @@ __device__ inline void fence_async_proxy() {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
+// Four 8 x 8 matrices; lanes 8i to 8i + 7 say where in the memory the rows of matrix i begin.
+__device__ inline void stmatrix_x4(uint16_t* memory, int row, const uint32_t (&r)[4]) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(
+                     shared_address(memory) + 2 * row),
+                 "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
+                 : "memory");
+}
+
 // Before the first product that reads or writes registers which the program has touched.
 __device__ inline void warpgroup_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ inline void warpgroup_commit() {

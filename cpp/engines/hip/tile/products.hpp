@@ -126,6 +126,8 @@ public:
 // What architectures have in common.
 struct TiledArch {
     static constexpr int SHARED_ALIGNMENT = 16;
+    static constexpr int DIES = 1;                    // parts of a GPU with caches of their own
+    static constexpr bool WAITS_FOR_KERNELS = false;  // by itself, of those launched before
     static constexpr int blocks_at_once(int, int, int) { return 1; }  // or more
     template <class Tile, class Rows, class Columns, int WAVE_ROWS, int MOST_STEPS = 16>
     using RowProduct = TiledRowProduct<Tile, Rows, Columns, WAVE_ROWS, MOST_STEPS>;

@@ -17,40 +17,57 @@ struct RowTarget {
     bool is_wide;  // rows are aligned to chunks, and their width is a multiple of one
 };
 
-// Sums next to each other times a factor, rounded, to memory. A factor of 0 makes them 0, whatever
-// they are.
-template <class Tile>
-RAGGEDDNN_DEVICE void keep_rounded(uint16_t* to, const float* sums, float by) {
-    using Element = typename Tile::Element;
-    if constexpr (Tile::ADJACENT == 2) {  // a word, of which the compiler makes no halves
-        const uint32_t kept = by == 0 ? 0U : ~0U;
-        *reinterpret_cast<uint32_t*>(to) = pack<Element>(sums[0] * by, sums[1] * by) & kept;
-    } else {
-        Elements<Tile::ADJACENT> made;
+// Rows whose factor is 0 become 0, whatever they are.
+template <class Tile, int PARTS, int COLUMN_TILES>
+RAGGEDDNN_DEVICE void clear_rows_of_nothing(typename Tile::Accumulator (&sum)[PARTS][COLUMN_TILES],
+                                            const float (&factor)[PARTS][Tile::STATS]) {
+    bool has_nothing = false;
 #pragma unroll
-        for (int n = 0; n < Tile::ADJACENT; ++n) made.e[n] = Element::from_float(sums[n] * by);
-        if (by == 0) made = {};
-        *reinterpret_cast<Elements<Tile::ADJACENT>*>(to) = made;
+    for (int part = 0; part < PARTS; ++part) {
+#pragma unroll
+        for (int stat = 0; stat < Tile::STATS; ++stat) has_nothing |= factor[part][stat] == 0;
     }
-}
-
-// sum * factor, rounded, to the wave's rows in `memory`, which holds a `Rows`. The factor of a row
-// that is nothing is 0, whatever its sum.
-template <class Tile, class Rows, int PARTS, int COLUMN_TILES>
-RAGGEDDNN_DEVICE void keep_results(uint16_t* memory, int wave_row, int lane,
-                                   const typename Tile::Accumulator (&sum)[PARTS][COLUMN_TILES],
-                                   const float (&factor)[PARTS][Tile::STATS]) {
+    if (!any_lane(has_nothing)) return;
 #pragma unroll
     for (int part = 0; part < PARTS; ++part) {
 #pragma unroll
         for (int c = 0; c < COLUMN_TILES; ++c) {
 #pragma unroll
+            for (int i = 0; i < Tile::VALUES; ++i) {
+                if (factor[part][Tile::stat_of(i)] == 0) sum[part][c].x[i] = 0;
+            }
+        }
+    }
+}
+
+// sum * factor, rounded, to the wave's rows in `memory`, which holds a `Rows`.
+template <class Tile, class Rows, int PARTS, int COLUMN_TILES>
+RAGGEDDNN_DEVICE void keep_results(uint16_t* memory, int wave_row, int lane,
+                                   const typename Tile::Accumulator (&sum)[PARTS][COLUMN_TILES],
+                                   const float (&factor)[PARTS][Tile::STATS]) {
+    using Element = typename Tile::Element;
+#pragma unroll
+    for (int part = 0; part < PARTS; ++part) {
+#pragma unroll
+        for (int c = 0; c < COLUMN_TILES; ++c) {
+            if constexpr (requires { Tile::KEEPS_TILES; }) {
+                Tile::template keep_tile<Rows>(memory, wave_row + 16 * part, c, lane,
+                                               sum[part][c].x, factor[part]);
+                continue;
+            }
+#pragma unroll
             for (int i = 0; i < Tile::VALUES; i += Tile::ADJACENT) {
                 const int stat = Tile::stat_of(i);
                 const int row = wave_row + 16 * part + Tile::row_of_stat(lane, stat);
                 const int column = 16 * c + Tile::column_of(lane, i);
-                uint16_t* to = memory + Tile::template place<Rows>(row, column / 8) + column % 8;
-                keep_rounded<Tile>(to, &sum[part][c].x[i], factor[part][stat]);
+                const float by = factor[part][stat];
+                Elements<Tile::ADJACENT> made;
+#pragma unroll
+                for (int n = 0; n < Tile::ADJACENT; ++n) {
+                    made.e[n] = Element::from_float(sum[part][c].x[i + n] * by);
+                }
+                *reinterpret_cast<Elements<Tile::ADJACENT>*>(
+                    memory + Tile::template place<Rows>(row, column / 8) + column % 8) = made;
             }
         }
     }
@@ -69,6 +86,18 @@ RAGGEDDNN_COLD void write_elements(const uint16_t* memory, RowTarget target) {
     }
 }
 
+// Whether rows that are a multiple of eight apart differ in their place by a constant a row.
+template <class Tile, class Rows>
+inline constexpr bool HAS_PITCH = requires { Tile::template pitch<Rows>(); };
+
+// A chunk of results, or of zeros.
+RAGGEDDNN_DEVICE inline void write_chunk(const uint16_t* from, bool is_valid, bool is_written,
+                                         uint16_t* to) {
+    ChunkWords words{};
+    if (is_valid) words = *reinterpret_cast<const ChunkWords*>(from);
+    if (is_written) store(reinterpret_cast<ChunkWords*>(to), words);
+}
+
 // By `THREADS` threads, which have met at a barrier since the results were kept.
 template <class Tile, class Rows, int THREADS>
 RAGGEDDNN_DEVICE void write_results(const uint16_t* memory, const RowTarget& target) {
@@ -76,24 +105,24 @@ RAGGEDDNN_DEVICE void write_results(const uint16_t* memory, const RowTarget& tar
         write_elements<Tile, Rows, THREADS>(memory, target);
         return;
     }
-    const auto write = [&](int row, int column, uint16_t* to) {
-        if (row >= target.rows || column >= target.width) return;
-        ChunkWords words{};
-        if (row < target.valid) {
-            words = *reinterpret_cast<const ChunkWords*>(
-                memory + Tile::template place<Rows>(row, column / 8));
-        }
-        store(reinterpret_cast<ChunkWords*>(to), words);
-    };
     const int first = renewed_thread_index();
     if constexpr (THREADS % Rows::CHUNKS == 0) {
         const int row = first / Rows::CHUNKS;
         const int column = 8 * (first % Rows::CHUNKS);
         constexpr int PASS = THREADS / Rows::CHUNKS;  // rows at a time
+        const int rows = column < target.width ? target.rows - row : 0;
+        const int valid = target.valid - row;
         uint16_t* to = target.data + row * target.row_stride + column;
 #pragma unroll
         for (int n = 0; n < Rows::ROWS; n += PASS) {
-            write(row + n, column, to);
+            const uint16_t* from = memory;
+            if constexpr (HAS_PITCH<Tile, Rows> && PASS % 8 == 0) {
+                from +=
+                    Tile::template place<Rows>(row, column / 8) + n * Tile::template pitch<Rows>();
+            } else {
+                from += Tile::template place<Rows>(row + n, column / 8);
+            }
+            write_chunk(from, n < valid, n < rows, to);
             to += PASS * target.row_stride;
         }
     } else {
@@ -101,7 +130,9 @@ RAGGEDDNN_DEVICE void write_results(const uint16_t* memory, const RowTarget& tar
         for (int i = first; i < Rows::ROWS * Rows::CHUNKS; i += THREADS) {
             const int r = i / Rows::CHUNKS;
             const int c = 8 * (i % Rows::CHUNKS);
-            write(r, c, target.data + r * target.row_stride + c);
+            write_chunk(memory + Tile::template place<Rows>(r, c / 8), r < target.valid,
+                        r < target.rows && c < target.width,
+                        target.data + r * target.row_stride + c);
         }
     }
 }
@@ -119,12 +150,14 @@ struct RowFactors {
     float of[PARTS][Tile::STATS];
 };
 
-// A tile's results, by way of `memory`, which waves may be reading when they come here.
+// A tile's results, by way of `memory`, which waves may be reading when they come here. The factor
+// of a row that is nothing is 0, whatever its sum.
 template <class Tile, class Rows, int THREADS, int PARTS, int COLUMN_TILES>
 RAGGEDDNN_DEVICE void write_tile(uint16_t* memory, int wave_row, int lane,
-                                 const typename Tile::Accumulator (&sum)[PARTS][COLUMN_TILES],
+                                 typename Tile::Accumulator (&sum)[PARTS][COLUMN_TILES],
                                  const float (&factor)[PARTS][Tile::STATS],
                                  const RowTarget& target) {
+    clear_rows_of_nothing<Tile>(sum, factor);
     block_barrier();
     keep_results<Tile, Rows>(memory, wave_row, lane, sum, factor);
     block_barrier();

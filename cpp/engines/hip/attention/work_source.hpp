@@ -1,0 +1,284 @@
+// Where blocks of threads get their tiles from. Which batch, head and rows a tile is, and which
+// blocks of the other side it looks at, single threads find out for all: registers are scarce. The
+// numbers of the tile after the next come while this one is computed: they are three answers of
+// device memory, each of which asks for the next.
+#pragma once
+
+#include "../tile/gpu.hpp"
+#include "block_range.hpp"
+#include "mask.hpp"
+#include "pass_work.hpp"
+#include "schedule.hpp"
+
+namespace raggeddnn::hip {
+
+// What a tile is, and what it looks at.
+template <class Sequence_>
+struct alignas(16) FoundTile {
+    Work work;
+    Sequence_ sequence;
+    Mask mask;             // columns that a row sees
+    int64_t first_column;  // of block 0
+    MaskEdges edges;       // of the tile's first row, from there on
+    int32_t blocks;
+    int32_t plain_begin;  // of BlockRange
+    int32_t plain_end;
+};
+
+// What the schedule says of a tile not yet found.
+template <class Sequence>
+struct alignas(16) AskedTile {
+    Place place;
+    Sequence sequence;
+    int64_t number;
+};
+
+// This tile and those to come. `ASKED`: after the next.
+template <class Sequence, int ASKED = 1>
+struct TileWork : FoundTile<Sequence> {
+    FoundTile<Sequence> next;
+    AskedTile<Sequence> ahead[ASKED];
+    int64_t count;  // of all tiles
+    int32_t turn;   // of those ahead, which comes next
+    bool is_asked;  // for the tile after the next
+};
+
+// What one block of threads has asked for, no other one takes, which at the end all wait for. Where
+// tiles take as long as so many blocks of the other side, the one after the next is therefore asked
+// for late, and only where they take no longer than so few, the number of one more early.
+inline constexpr int MANY_BLOCKS = 8;
+inline constexpr int FEW_BLOCKS = 4;
+
+// What sources share. `counter`: of the schedule's, no other pass's.
+template <class Pass>
+class TileFinder {
+public:
+    using Sequence = typename Pass::Sequence;
+    using Found = FoundTile<Sequence>;
+    using Asked = AskedTile<Sequence>;
+
+    RAGGEDDNN_DEVICE TileFinder(const typename Pass::Params& p, const Schedule& schedule,
+                                int counter)
+        : p_(p), schedule_(schedule), counter_(counter) {}
+
+protected:
+    RAGGEDDNN_DEVICE int64_t count_tiles() const { return *schedule_.tiles * Pass::heads(p_); }
+    // Numbers are dealt out to dies, so that tiles of one head are computed on one of them; one
+    // that has no more takes another's.
+    RAGGEDDNN_DEVICE int64_t take(int64_t count) const {
+        unsigned long long* const next = renewed(schedule_).next_work + counter_ * MOST_DIES;
+        constexpr int DIES = Pass::Arch::DIES;
+        if constexpr (DIES == 1) return static_cast<int64_t>(take_number(next));
+        const int own = die_index();
+        int64_t number = count;
+        for (int i = 0; i < DIES && number >= count; ++i) {
+            const int die = (own + i) % DIES;
+            number = static_cast<int64_t>(take_number(next + die)) * DIES + die;
+        }
+        return number;
+    }
+    RAGGEDDNN_DEVICE int32_t place_of(int64_t number) const {
+        return renewed(schedule_).place_of_tile[number / Pass::heads(renewed(p_))];
+    }
+    // `place`: where the tile is one of those that there are.
+    template <class Place_>
+    RAGGEDDNN_DEVICE void ask(Asked& asked, int64_t number, int64_t count, Place_ place) const {
+        const Schedule& schedule = renewed(schedule_);
+        asked.number = number;
+        if (number >= count) return;
+        const int32_t at = place();
+        fetch<Place>(&asked.place, schedule.places + at);
+        fetch<Sequence>(&asked.sequence, static_cast<const Sequence*>(schedule.sequences) + at);
+    }
+    // What is found, in three parts.
+    RAGGEDDNN_DEVICE void find(Found& found, const Asked& asked, int64_t count) const {
+        find_work(found, asked, count);
+        if (!found.work.is_there) return;
+        find_range(found, asked, count);
+        found.sequence = asked.sequence;
+    }
+    RAGGEDDNN_DEVICE void find_work(Found& found, const Asked& asked, int64_t count) const {
+        found.work.is_there = asked.number < count;
+        if (!found.work.is_there) return;
+        const auto& p = renewed(p_);
+        const Turn turn = turn_of(asked);
+        found.work.batch = asked.place.batch;
+        found.work.head = turn.head;
+        found.work.tile = turn.tile;
+        Pass::find_heads(p, found.work);
+    }
+    RAGGEDDNN_DEVICE void find_range(Found& found, const Asked& asked, int64_t count) const {
+        if (asked.number >= count) return;
+        found.mask = Pass::mask(renewed(p_), asked.sequence);
+        const int64_t row = turn_of(asked).tile * Pass::TILE_ROWS;
+        const int64_t left = Pass::valid_rows(asked.sequence) - row;
+        const BlockRange range = block_range(
+            found.mask, row, left < Pass::TILE_ROWS ? left : Pass::TILE_ROWS, Pass::BLOCK_ROWS);
+        found.first_column = range.begin * Pass::BLOCK_ROWS;
+        found.edges = found.mask.edges(row, found.first_column);
+        found.blocks = static_cast<int32_t>(range.end - range.begin);
+        found.plain_begin = static_cast<int32_t>(range.plain_begin - range.begin);
+        found.plain_end = static_cast<int32_t>(range.plain_end - range.begin);
+    }
+    // By as many threads as it has pieces, of which this is number `piece`.
+    RAGGEDDNN_DEVICE static void find_sequence(Found& found, const Asked& asked, int piece) {
+        copy_piece(&found.sequence, &asked.sequence, piece);
+    }
+
+    // The next tile is this one, for all threads once they meet at a barrier.
+    template <class At>
+    RAGGEDDNN_DEVICE static void take_next(At& at) {
+        copy_piece<Found>(&at, &at.next, renewed_thread_index());
+    }
+
+private:
+    struct Turn {
+        int64_t head;
+        int64_t tile;
+    };
+    RAGGEDDNN_DEVICE Turn turn_of(const Asked& asked) const {
+        const Place& place = asked.place;
+        const int64_t all_heads = Pass::heads(renewed(p_));
+        // Fewer than 2^32 in a batch.
+        const auto within = static_cast<uint32_t>(asked.number - place.first_tile * all_heads);
+        const auto tiles = static_cast<uint32_t>(place.tiles);
+        const auto together = static_cast<uint32_t>(place.heads_together);
+        const uint32_t first_head = within / (tiles * together) * together;
+        const uint32_t left_heads = static_cast<uint32_t>(all_heads) - first_head;
+        const uint32_t heads = together < left_heads ? together : left_heads;
+        const uint32_t turn = within - first_head * tiles;
+        const int64_t tile = turn / heads;
+        return {first_head + turn % heads, Pass::IS_LAST_FIRST ? place.tiles - 1 - tile : tile};
+    }
+    // 16 bytes of a record.
+    template <class Record>
+    RAGGEDDNN_DEVICE static void copy_piece(Record* to, const Record* from, int piece) {
+        if (piece >= static_cast<int>(sizeof(Record) / 16)) return;
+        auto* to_piece = reinterpret_cast<unsigned char*>(to) + 16 * piece;
+        const auto* from_piece = reinterpret_cast<const unsigned char*>(from) + 16 * piece;
+        __builtin_memcpy(__builtin_assume_aligned(to_piece, 16),
+                         __builtin_assume_aligned(from_piece, 16), 16);
+    }
+
+    const typename Pass::Params& p_;
+    const Schedule& schedule_;
+    const int counter_;
+};
+
+// Thread 0 does it all, while the loads of a tile are on their way.
+template <class Pass>
+class WorkSource : TileFinder<Pass> {
+public:
+    using At = TileWork<typename Pass::Sequence>;
+
+    RAGGEDDNN_DEVICE WorkSource(const typename Pass::Params& p, const Schedule& schedule,
+                                int counter, At& at)
+        : TileFinder<Pass>(p, schedule, counter), at_(at) {
+        if (thread_index() != 0) return;
+        at_.count = this->count_tiles();
+        at_.blocks = 0;
+        ask();
+        fetches_begun();
+        find_next<0>();
+    }
+    RAGGEDDNN_DEVICE void take() {
+        this->take_next(at_);
+        fetches_begun();
+    }
+    // While loads of this tile are on their way: `PENDING` groups of them.
+    template <int PENDING>
+    RAGGEDDNN_DEVICE void find_next() {
+        if (thread_index() != 0) return;
+        fetched<PENDING>();
+        this->find(at_.next, at_.ahead[0], at_.count);
+        if (!at_.next.work.is_there) return;
+        at_.is_asked = Pass::length(at_.sequence) < MANY_BLOCKS * Pass::BLOCK_ROWS;
+        if (at_.is_asked) ask();
+    }
+    // The tile is computed.
+    RAGGEDDNN_DEVICE void finish_tile() {
+        if (thread_index() == 0 && at_.next.work.is_there && !at_.is_asked) ask();
+    }
+
+private:
+    RAGGEDDNN_DEVICE void ask() {
+        const int64_t number = TileFinder<Pass>::take(at_.count);
+        TileFinder<Pass>::ask(at_.ahead[0], number, at_.count,
+                              [&] { return this->place_of(number); });
+    }
+
+    At& at_;
+};
+
+// For passes that begin the loads of the next tile before this one is done: four waves share it,
+// while a product is computed.
+template <class Pass>
+class EarlySource : TileFinder<Pass> {
+public:
+    using At = TileWork<typename Pass::Sequence, 2>;
+
+    RAGGEDDNN_DEVICE EarlySource(const typename Pass::Params& p, const Schedule& schedule,
+                                 int counter, At& at)
+        : TileFinder<Pass>(p, schedule, counter), at_(at) {
+        if (thread_index() == ASKER) {
+            at_.count = this->count_tiles();
+            at_.turn = 0;
+            ask_for(take_one(), 0);
+            fetches_begun();
+            ask_for(take_one(), 1);
+            fetched<0>();
+        }
+        block_barrier();
+        if (thread_index() == 0) this->find(at_.next, at_.ahead[0], at_.count);
+        block_barrier();
+    }
+    RAGGEDDNN_DEVICE void take() {
+        this->take_next(at_);
+        if (thread_index() == 0) at_.turn = 1 - at_.turn;
+        // Answered by the time of look_ahead().
+        if (thread_index() == ASKER && has_number_ && number_ < at_.count) {
+            place_ = this->place_of(number_);
+        }
+    }
+    // What was asked for when the tile before this one was computed has to be there. The next tile
+    // is known to all, and what is asked for is part of their next group of loads, once they meet
+    // at a barrier.
+    RAGGEDDNN_DEVICE void look_ahead() {
+        const int turn = at_.turn;
+        const AskedTile<typename Pass::Sequence>& asked = at_.ahead[turn];
+        const int wave = thread_index() / WAVE;
+        const int lane = thread_index() % WAVE;
+        if (wave == 3) this->find_sequence(at_.next, asked, lane);
+        if (lane != 0) return;
+        if (wave == 0) this->find_work(at_.next, asked, at_.count);
+        if (wave == 2) this->find_range(at_.next, asked, at_.count);
+        if (wave != 1) return;
+        if (has_number_) {
+            this->ask(at_.ahead[1 - turn], number_, at_.count, [this] { return place_; });
+        } else {
+            ask_for(take_one(), 1 - turn);
+        }
+        has_number_ = Pass::length(at_.sequence) <= FEW_BLOCKS * Pass::BLOCK_ROWS;
+        if (has_number_) number_ = take_one();  // on its way until the next tile
+    }
+    RAGGEDDNN_DEVICE void finish_tile() {}
+
+private:
+    static constexpr int WAVE = Pass::Tile::WAVE;
+    static constexpr int ASKER = WAVE;
+    static_assert(Pass::THREADS >= 4 * WAVE);
+
+    RAGGEDDNN_DEVICE int64_t take_one() const { return TileFinder<Pass>::take(at_.count); }
+    RAGGEDDNN_DEVICE void ask_for(int64_t number, int ahead) {
+        this->ask(at_.ahead[ahead], number, at_.count, [&] { return this->place_of(number); });
+    }
+
+    At& at_;
+    // The asker's, of the tile to ask for. Nothing but answers of device memory is ever put there:
+    // they stay on their way as long as no other value has to take their place.
+    int64_t number_;
+    int32_t place_;
+    bool has_number_ = false;
+};
+
+}  // namespace raggeddnn::hip
