@@ -105,4 +105,7 @@ function(raggeddnn_add_rocm_engine targets)
   raggeddnn_add_engine(raggeddnn_hip ${host_sources} ${objects})
   target_link_libraries(raggeddnn_hip PRIVATE ${RAGGEDDNN_HIP_LIBRARY})
   set_target_properties(raggeddnn_hip PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+  if(RAGGEDDNN_GPU_WHEEL)  # for other machines, where ROCm is where it is by default
+    set_target_properties(raggeddnn_hip PROPERTIES INSTALL_RPATH /opt/rocm/lib)
+  endif()
 endfunction()
