@@ -68,6 +68,31 @@ def test_the_build_records_why_it_has_no_gpu_engine(tmp_path, options, reason):
     assert configured(tmp_path, *options) == f"left out of this build: {reason} (raggeddnn)"
 
 
+def rocm_build(tmp_path, files):
+    """What a build with a ROCm of these (empty) files records, and that ROCm's folder."""
+    rocm = tmp_path / "rocm"
+    for name in files:
+        (rocm / name).parent.mkdir(parents=True, exist_ok=True)
+        (rocm / name).write_text("#define HIP_VERSION_MAJOR 7\n")
+    compiler = ["-DCMAKE_HIP_COMPILER=/bin/true", "-DRAGGEDDNN_GPU_TARGETS=gfx942"]
+    return configured(tmp_path / "build", f"-DROCM_PATH={rocm}", *compiler), rocm
+
+
+ROCM_HEADERS = ["include/hip/hip_runtime_api.h", "include/hip/hip_version.h"]
+
+
+def test_rocm_is_used_before_the_hip_of_the_system(tmp_path):
+    recorded, rocm = rocm_build(tmp_path, [*ROCM_HEADERS, "lib/libamdhip64.so"])
+    assert recorded == "built for gfx942 (raggeddnn)"
+    commands = (tmp_path / "build/build.ninja").read_text()
+    assert f"-isystem {rocm}/include" in commands and f"{rocm}/lib/libamdhip64.so" in commands
+
+
+def test_headers_and_library_of_hip_are_of_one_installation(tmp_path):
+    recorded, _ = rocm_build(tmp_path, ROCM_HEADERS)
+    assert recorded.startswith("left out of this build: no GPU compiler")
+
+
 def write_record(folder, name, distribution, targets, reason):
     record = {"distribution": distribution, "targets": targets, "reason": reason}
     (folder / f"{name}.json").write_text(json.dumps(record))
