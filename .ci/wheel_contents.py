@@ -1,4 +1,4 @@
-"""Checks an sdist and a wheel: everything needed is there, once, and no leftovers."""
+"""Checks sdists and wheels: everything needed is there, once, and no leftovers."""
 
 from __future__ import annotations
 
@@ -42,6 +42,18 @@ def wheel_faults(path: Path) -> list[str]:
     return faults
 
 
+def gpu_wheel_faults(path: Path) -> list[str]:
+    """Of the GPU engine's own wheel: two files beside the other engines, none of another wheel."""
+    name, version = path.name.split("-")[:2]
+    engine = name.replace("raggeddnn_", "raggeddnn_hip_")
+    expected = {f"raggeddnn/engines/lib{engine}.so", f"raggeddnn/engines/{engine}.json"}
+    expected |= {f"{name}-{version}.dist-info/{file}" for file in ("METADATA", "WHEEL", "RECORD")}
+    with zipfile.ZipFile(path) as wheel:
+        names = set(wheel.namelist())
+    faults = [f"lacks {name}" for name in sorted(expected - names)]
+    return faults + [f"holds {name}" for name in sorted(names - expected)]
+
+
 def sdist_faults(path: Path) -> list[str]:
     with tarfile.open(path) as sdist:
         names = [name.split("/", 1)[-1] for name in sdist.getnames()]
@@ -51,10 +63,12 @@ def sdist_faults(path: Path) -> list[str]:
     return faults
 
 
-def main(folder: str) -> int:
+def main(paths: list[Path]) -> int:
     status = 0
-    for pattern, faults_of in (("*.whl", wheel_faults), ("*.tar.gz", sdist_faults)):
-        (path,) = Path(folder).glob(pattern)
+    for path in paths:
+        is_wheel = path.suffix == ".whl"
+        is_gpu = is_wheel and not path.name.startswith("raggeddnn-")
+        faults_of = gpu_wheel_faults if is_gpu else wheel_faults if is_wheel else sdist_faults
         faults = faults_of(path)
         print("\n".join(f"{path.name} {fault}" for fault in faults) or f"{path.name}: complete")
         status |= bool(faults)
@@ -62,4 +76,4 @@ def main(folder: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main([Path(name) for name in sys.argv[1:]]))

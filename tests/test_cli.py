@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import raggeddnn as rd
 from raggeddnn import diagram
-from raggeddnn.cli import gpu_engine_in_build, main
+from raggeddnn.cli import gpu_engines_in_builds, main
 from raggeddnn.testing import Case, make_problem
 from raggeddnn.testing.graphs import sdpa_graph
 
@@ -39,12 +39,13 @@ def test_info_lists_every_engine_and_why_not(capsys):
 def configured(tmp_path, *options):
     """What the build records of the GPU engine."""
     cpp_build.configure(cpp_build.ROOT, tmp_path, "-DRAGGEDDNN_BUILD_PYTHON=OFF", *options)
-    return gpu_engine_in_build(tmp_path / "engines")
+    (recorded,) = gpu_engines_in_builds(tmp_path / "engines")
+    return recorded
 
 
 def test_info_says_whether_the_gpu_engine_is_in_this_build(capsys):
     _, out, _ = run(capsys, "info")
-    (line,) = [line for line in out.splitlines() if line.startswith("GPU engine: ")]
+    line = next(line for line in out.splitlines() if line.startswith("GPU engine: "))
     is_there = any(Path(e.path).name == "libraggeddnn_hip.so" for e in rd.engines())
     assert line.startswith("GPU engine: built for sm_" if is_there else "GPU engine: left out of")
 
@@ -64,13 +65,49 @@ def test_info_says_whether_the_gpu_engine_is_in_this_build(capsys):
     ],
 )
 def test_the_build_records_why_it_has_no_gpu_engine(tmp_path, options, reason):
-    assert configured(tmp_path, *options) == f"left out of this build: {reason}"
+    assert configured(tmp_path, *options) == f"left out of this build: {reason} (raggeddnn)"
 
 
-def test_the_build_records_the_architectures_of_its_gpu_engine(tmp_path):
-    (tmp_path / "raggeddnn_hip.json").write_text('{"targets": ["sm_80", "sm_90"], "reason": ""}')
-    assert gpu_engine_in_build(tmp_path) == "built for sm_80, sm_90"
-    assert gpu_engine_in_build(tmp_path / "none").startswith("not recorded (")
+def rocm_build(tmp_path, files):
+    """What a build with a ROCm of these (empty) files records, and that ROCm's folder."""
+    rocm = tmp_path / "rocm"
+    for name in files:
+        (rocm / name).parent.mkdir(parents=True, exist_ok=True)
+        (rocm / name).write_text("#define HIP_VERSION_MAJOR 7\n")
+    compiler = ["-DCMAKE_HIP_COMPILER=/bin/true", "-DRAGGEDDNN_GPU_TARGETS=gfx942"]
+    return configured(tmp_path / "build", f"-DROCM_PATH={rocm}", *compiler), rocm
+
+
+ROCM_HEADERS = ["include/hip/hip_runtime_api.h", "include/hip/hip_version.h"]
+
+
+def test_rocm_is_used_before_the_hip_of_the_system(tmp_path):
+    recorded, rocm = rocm_build(tmp_path, [*ROCM_HEADERS, "lib/libamdhip64.so"])
+    assert recorded == "built for gfx942 (raggeddnn)"
+    commands = (tmp_path / "build/build.ninja").read_text()
+    assert f"-isystem {rocm}/include" in commands and f"{rocm}/lib/libamdhip64.so" in commands
+
+
+def test_headers_and_library_of_hip_are_of_one_installation(tmp_path):
+    recorded, _ = rocm_build(tmp_path, ROCM_HEADERS)
+    assert recorded.startswith("left out of this build: no GPU compiler")
+
+
+def write_record(folder, name, distribution, targets, reason):
+    record = {"distribution": distribution, "targets": targets, "reason": reason}
+    (folder / f"{name}.json").write_text(json.dumps(record))
+
+
+def test_builds_record_the_architectures_of_their_gpu_engines(tmp_path):
+    assert gpu_engines_in_builds(tmp_path)[0].startswith("not recorded (")
+    write_record(tmp_path, "raggeddnn_hip", "raggeddnn", ["sm_80", "sm_90a"], "")
+    assert gpu_engines_in_builds(tmp_path) == ["built for sm_80, sm_90a (raggeddnn)"]
+    write_record(tmp_path, "raggeddnn_hip", "raggeddnn", [], "why")
+    write_record(tmp_path, "raggeddnn_hip_rocm7", "raggeddnn-rocm7", ["gfx942"], "")
+    assert gpu_engines_in_builds(tmp_path) == [
+        "left out of this build: why (raggeddnn)",
+        "built for gfx942 (raggeddnn-rocm7)",
+    ]
 
 
 def test_the_package_runs_as_a_module():

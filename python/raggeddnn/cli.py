@@ -24,17 +24,22 @@ from ._inspect import describe
 from ._usage import UsageError, exit_status, seconds, while_read
 
 
-def gpu_engine_in_build(folder: Path) -> str:
-    """What the build recorded of the GPU engine beside the engines in ``folder``: the architectures
-    that it was compiled for, or why it was left out.
+def gpu_engines_in_builds(folder: Path) -> list[str]:
+    """What builds recorded of the GPU engine beside the engines in ``folder``: the architectures
+    that it was compiled for, or why it was left out. First the package's own build, then those of
+    the GPU engine's own wheels.
     """
-    try:
-        record = json.loads((folder / "raggeddnn_hip.json").read_text(encoding="utf-8"))
-    except OSError as error:
-        return f"not recorded ({error})"
-    if record["targets"]:
-        return f"built for {', '.join(record['targets'])}"
-    return f"left out of this build: {record['reason']}"
+    found = []
+    for path in [folder / "raggeddnn_hip.json", *sorted(folder.glob("raggeddnn_hip_*.json"))]:
+        try:
+            record = json.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            found.append(f"not recorded ({error})")
+            continue
+        targets = ", ".join(record["targets"])
+        what = f"built for {targets}" if targets else f"left out of this build: {record['reason']}"
+        found.append(f"{what} ({record['distribution']})")
+    return found
 
 
 def _info(_: argparse.Namespace) -> int:
@@ -43,7 +48,8 @@ def _info(_: argparse.Namespace) -> int:
     print(f"raggeddnn {rd.__version__}")
     print(f"Python {platform.python_version()}, NumPy {np.__version__}, {platform.platform()}")
     print(f"package: {Path(rd.__file__).parent} (engines are beside its library)")
-    print(f"GPU engine: {gpu_engine_in_build(Path(rd._core.__file__).parent / 'engines')}")
+    for found in gpu_engines_in_builds(Path(rd._core.__file__).parent / "engines"):
+        print(f"GPU engine: {found}")
     print(f"RAGGEDDNN_PLUGIN_PATH: {os.environ.get('RAGGEDDNN_PLUGIN_PATH') or 'not set'}")
     rows = [
         [

@@ -39,7 +39,10 @@ function(raggeddnn_find_rocm targets)
   endif()
   set(roots ${ROCM_PATH} $ENV{ROCM_PATH} /opt/rocm)
   find_path(RAGGEDDNN_HIP_INCLUDE_DIR hip/hip_runtime_api.h HINTS ${roots} PATH_SUFFIXES include)
-  find_library(RAGGEDDNN_HIP_LIBRARY amdhip64 HINTS ${roots} PATH_SUFFIXES lib lib64)
+  # Of the same installation: types of the interface differ between versions.
+  get_filename_component(root "${RAGGEDDNN_HIP_INCLUDE_DIR}" DIRECTORY)
+  find_library(RAGGEDDNN_HIP_LIBRARY amdhip64 PATHS "${root}"
+    PATH_SUFFIXES lib lib64 lib/${CMAKE_CXX_LIBRARY_ARCHITECTURE} NO_DEFAULT_PATH)
   if(NOT ${targets} OR NOT RAGGEDDNN_HIP_INCLUDE_DIR OR NOT RAGGEDDNN_HIP_LIBRARY)
     return()
   endif()
@@ -71,9 +74,15 @@ function(raggeddnn_add_rocm_engine targets)
   message(STATUS "GPU engine: by ${RAGGEDDNN_HIP_COMPILER}, with ${RAGGEDDNN_HIP_LIBRARY}")
   list(TRANSFORM targets PREPEND "--offload-arch=" OUTPUT_VARIABLE architectures)
   list(JOIN targets "," listed)
+  # Before the system's folders, which may have HIP of another version; but those keep their place,
+  # since C++'s headers ask for the next one of a name there.
+  set(include_flag -isystem)
+  if(RAGGEDDNN_HIP_INCLUDE_DIR IN_LIST CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES)
+    set(include_flag -idirafter)
+  endif()
   set(flags -x hip -std=c++20 -O3 -fPIC -fvisibility=hidden -nogpuinc -nogpulib ${architectures}
     -D__HIP_PLATFORM_AMD__ "-DRAGGEDDNN_GPU_TARGETS=\"${listed}\""
-    -I${PROJECT_SOURCE_DIR}/cpp -idirafter ${RAGGEDDNN_HIP_INCLUDE_DIR} -Wall -Wextra
+    -I${PROJECT_SOURCE_DIR}/cpp ${include_flag} ${RAGGEDDNN_HIP_INCLUDE_DIR} -Wall -Wextra
     # Instructions of the architectures that the compiler is not at work on have empty bodies; and
     # LDS may keep a kernel from the two waves a SIMD that it has the registers for.
     -Wno-unused-parameter -Wno-pass-failed)
@@ -96,4 +105,7 @@ function(raggeddnn_add_rocm_engine targets)
   raggeddnn_add_engine(raggeddnn_hip ${host_sources} ${objects})
   target_link_libraries(raggeddnn_hip PRIVATE ${RAGGEDDNN_HIP_LIBRARY})
   set_target_properties(raggeddnn_hip PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+  if(RAGGEDDNN_GPU_WHEEL)  # for other machines, where ROCm is where it is by default
+    set_target_properties(raggeddnn_hip PROPERTIES INSTALL_RPATH /opt/rocm/lib)
+  endif()
 endfunction()
