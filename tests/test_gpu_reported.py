@@ -123,6 +123,37 @@ def packed(
     return made
 
 
+# ---- heads that take turns ----
+
+
+@needs_a_gpu
+def test_heads_alike_have_results_alike(gpu):
+    """Ten heads that hold the same, long and under a causal mask: their tiles take turns, those of
+    as many heads as the cache holds and then those of the others. Each is as if it were alone.
+    """
+    lengths, rng = [9000, 300], np.random.default_rng(5)
+    inputs = {
+        name: rng.standard_normal((sum(lengths), 1, WIDTH), np.float32).astype(BFLOAT16)
+        for name in INPUTS
+    }
+    found = []
+    for count in (1, 10):
+        attention = Packed(gpu, lengths, heads_of(count, count), right_bound=0)
+        for name, rows in inputs.items():
+            attention.add(name, np.repeat(rows, count, 1))
+        poison = np.full((sum(lengths), count, WIDTH), np.nan, BFLOAT16)
+        for name in RESULTS:
+            attention.add(name, poison)
+        attention.add("stats", np.full((sum(lengths), count, 1), np.nan, np.float32))
+        attention.forward(max(lengths))()
+        attention.backward(max(lengths))()
+        found.append({name: attention.last(name, poison) for name in RESULTS})
+    alone, together = found
+    for name in RESULTS:
+        assert np.isfinite(alone[name].astype(np.float32)).all(), name
+        assert_same_bits(together[name], np.repeat(alone[name], 10, 1), name)
+
+
 # ---- T26: more than 2^31 elements ----
 
 
