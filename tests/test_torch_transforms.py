@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import raggeddnn.torch as rt
 import torch
-from raggeddnn.torch import _flops, _ops
+from raggeddnn.torch import _flops, _ops, _plain
 from torch.autograd import forward_ad
 from torch.library import opcheck
 from torch.utils.checkpoint import checkpoint
@@ -279,8 +279,9 @@ def test_double_backward_is_refused():
 
 
 def test_no_mode_is_passed_by():
-    """Without gradients a kernel is called directly, but not behind the back of a mode."""
-    q, k, v = (x.detach() for x in packed(torch.float32))
+    """A kernel is called directly, but not behind the back of a mode, in neither direction."""
+    leaves = packed(torch.float32)
+    q, k, v = (x.detach() for x in leaves)
 
     class Watch(torch.utils._python_dispatch.TorchDispatchMode):
         seen: list[str] = []  # noqa: RUF012
@@ -289,12 +290,20 @@ def test_no_mode_is_passed_by():
             self.seen.append(str(function))
             return function(*args, **(kwargs or {}))
 
-    assert _ops.is_plain(q, k, v)
+    assert _plain.is_plain(q, k, v)
     with Watch() as watch:
         rt.flash_attn_varlen_func(q, k, v, CU_Q, CU_K, 4, 4)
         rt.scaled_dot_product_attention(q[None], q[None], q[None])
     names = [name for name in watch.seen if name.startswith("raggeddnn")]
     assert names == ["raggeddnn.varlen_fwd.default", "raggeddnn.dense_fwd.default"]
+    watch.seen.clear()
+    assert _plain.is_unwatched(*leaves) and not _plain.is_plain(*leaves)
+    out = rt.flash_attn_varlen_func(*leaves, CU_Q, CU_K, 4, 4)
+    dense = rt.scaled_dot_product_attention(*(leaves[0][None],) * 3)
+    with Watch() as watch:
+        (out.sum() + dense.sum()).backward()
+    names = [name for name in watch.seen if name.startswith("raggeddnn")]
+    assert sorted(names) == ["raggeddnn.dense_bwd.default", "raggeddnn.varlen_bwd.default"]
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
         rt.flash_attn_varlen_func(q, k, v, CU_Q, CU_K, 4, 4)
     assert "raggeddnn::varlen_fwd" in {event.name for event in profile.events()}

@@ -10,7 +10,8 @@ from torch import Tensor
 import raggeddnn as rd
 
 from ._arguments import draw_seeds
-from ._varlen import block_limit, varlen
+from ._ops import varlen
+from ._varlen import block_limit
 
 CALLER = "scaled_dot_product_attention"
 

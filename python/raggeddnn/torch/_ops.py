@@ -16,7 +16,7 @@ from torch import Tensor
 
 import raggeddnn as rd
 
-from . import _flops, _kernels, _statements
+from . import _flops, _kernels, _plain, _statements
 from ._statements import MaybeTensor
 
 _OPTIONS = (
@@ -131,7 +131,10 @@ def _varlen_gradients(ctx: Any, dout: MaybeTensor, dlse: MaybeTensor) -> tuple[M
     nothing = (None,) * (5 + len(ctx.rest))
     if dout is None and dlse is None:
         return (None, None, None, *nothing)
-    return (*varlen_bwd(dout, dlse, *ctx.saved_tensors, *ctx.rest), *nothing)
+    saved = ctx.saved_tensors
+    is_plain = _plain.is_plain(*saved, dout, dlse)
+    backward: Callable[..., Any] = _kernels.varlen_backward if is_plain else varlen_bwd
+    return (*backward(dout, dlse, *saved, *ctx.rest), *nothing)
 
 
 def _dense_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
@@ -145,7 +148,10 @@ def _dense_gradients(ctx: Any, dout: MaybeTensor, dlse: MaybeTensor) -> tuple[Ma
     if dout is None and dlse is None:
         return (None, None, None, None, *nothing)
     with_dbias = ctx.needs_input_grad[3]
-    dq, dk, dv, dbias = dense_bwd(dout, dlse, *ctx.saved_tensors, with_dbias, *ctx.rest)
+    saved = ctx.saved_tensors
+    is_plain = _plain.is_plain(*saved, dout, dlse)
+    backward: Callable[..., Any] = _kernels.dense_backward if is_plain else dense_bwd
+    dq, dk, dv, dbias = backward(dout, dlse, *saved, with_dbias, *ctx.rest)
     return (dq, dk, dv, dbias if with_dbias else None, *nothing)
 
 
@@ -216,50 +222,68 @@ def default_scale(q: Tensor) -> float:
     return 1.0 / math.sqrt(q.shape[-1])
 
 
-# Looked up once: is_plain runs in every call.
-_is_compiling = torch.compiler.is_compiling
-_is_grad_enabled = torch.is_grad_enabled
-_interpreter = torch._C._functorch.peek_interpreter_stack
-_watchers: tuple[Callable[[], Any], ...] = (
-    torch._C._len_torch_dispatch_stack,
-    torch._C._len_torch_function_stack,
-    _interpreter,
-    torch._C._is_any_autocast_enabled,
-    torch.autograd._profiler_enabled,
-    torch._C._get_tracing_state,
-)
+class _Varlen(torch.autograd.Function):
+    """``varlen_fwd`` and its formula, for plain tensors."""
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor]:
+        output = _kernels.varlen_forward(*inputs)
+        _varlen_setup(ctx, inputs, output)
+        return output
+
+    backward = staticmethod(_varlen_gradients)
+
+
+class _Dense(torch.autograd.Function):
+    """``dense_fwd`` and its formula, for plain tensors."""
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor]:
+        output = _kernels.dense_forward(*inputs)
+        _dense_setup(ctx, inputs, output)
+        return output
+
+    backward = staticmethod(_dense_gradients)
+
+
+def varlen(*arguments: Any) -> tuple[Tensor, Tensor]:
+    """``varlen_fwd``, without the dispatcher where nobody would notice."""
+    tensors = arguments[:8]
+    if _plain.is_plain(*tensors):
+        return _kernels.varlen_forward(*arguments)
+    result: tuple[Tensor, Tensor]
+    if _plain.is_unwatched(*tensors):
+        result = _Varlen.apply(*arguments)
+        return result
+    refuse_transforms(*arguments[:3])
+    result = varlen_fwd(*arguments)
+    return result
+
+
+def dense(q: Tensor, k: Tensor, v: Tensor, bias: MaybeTensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    """``dense_fwd``, likewise."""
+    tensors = (q, k, v, bias, *rest[:3])
+    if _plain.is_plain(*tensors):
+        return _kernels.dense_forward(q, k, v, bias, *rest)
+    result: tuple[Tensor, Tensor]
+    if _plain.is_unwatched(*tensors):
+        result = _Dense.apply(q, k, v, bias, *rest)
+        return result
+    refuse_transforms(q, k, v, *(() if bias is None else (bias,)))
+    result = dense_fwd(q, k, v, bias, *rest)
+    return result
+
+
 _forward_mode = torch.autograd.forward_ad
-
-
-def is_plain(*tensors: MaybeTensor) -> bool:
-    """May a kernel be called with these without the dispatcher, whose work would be to find that
-    kernel? So it is when each is an ordinary tensor in memory and no gradient, tracing, transform,
-    mode, autocast or profiler wants to see the op. The first is q.
-    """
-    if _is_compiling():
-        return False
-    needs_gradients = _is_grad_enabled()
-    for x in tensors:
-        if x is None:
-            continue
-        if type(x) is not Tensor or x.is_neg() or (needs_gradients and x.requires_grad):
-            return False
-    for watcher in _watchers:
-        if watcher():
-            return False
-    q = tensors[0]
-    assert q is not None
-    has_kernel: bool = q.is_cpu or q.is_cuda
-    return has_kernel and _forward_mode._current_level < 0
 
 
 def refuse_transforms(*tensors: Tensor) -> None:
     """What PyTorch would pass by in silence, or refuse without saying what: forward-mode gradients
     and torch.func.grad and its like. (vmap is refused by the ops themselves.)
     """
-    if _is_compiling():
+    if torch.compiler.is_compiling():
         return
-    level = _interpreter()
+    level = torch._C._functorch.peek_interpreter_stack()
     if level is None and _forward_mode._current_level < 0:
         return
     kinds = torch._C._functorch.TransformType

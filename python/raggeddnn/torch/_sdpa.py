@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
 
 import raggeddnn as rd
 
-from . import _kernels, _nested, _ops
+from . import _nested, _ops
 from ._arguments import checked_dropout, checked_scale, draw_seeds, explain
 
 CALLER = "scaled_dot_product_attention"
-
-
-def dense(
-    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, *rest: Any
-) -> tuple[Tensor, Tensor]:
-    """``dense_fwd``, without the dispatcher where nobody would notice."""
-    if _ops.is_plain(q, k, v, bias, *rest[:3]):
-        return _kernels.dense_forward(q, k, v, bias, *rest)
-    _ops.refuse_transforms(q, k, v, *(() if bias is None else (bias,)))
-    result: tuple[Tensor, Tensor] = _ops.dense_fwd(q, k, v, bias, *rest)
-    return result
 
 
 def _invalid(text: str) -> rd.InvalidValueError:
@@ -140,7 +128,7 @@ def scaled_dot_product_attention(
             )
             leading = shapes[0]
         bias = None if attn_mask is None else _bias_of(attn_mask, query, leading)
-        out, _ = dense(
+        out, _ = _ops.dense(
             q,
             k,
             v,

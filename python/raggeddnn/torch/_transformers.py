@@ -17,8 +17,8 @@ import raggeddnn as rd
 
 from . import _ops
 from ._arguments import checked_dropout, draw_seeds, not_supported
-from ._sdpa import _bias_of, dense
-from ._varlen import varlen
+from ._ops import dense, varlen
+from ._sdpa import _bias_of
 
 NAME = "raggeddnn"
 CALLER = "transformers"

@@ -9,7 +9,7 @@ from torch import Tensor
 
 import raggeddnn as rd
 
-from . import _kernels, _ops, _statements
+from . import _ops, _statements
 from ._arguments import (
     bounds_of,
     checked_dropout,
@@ -18,15 +18,6 @@ from ._arguments import (
     explain,
     not_supported,
 )
-
-
-def varlen(*arguments: Any) -> tuple[Tensor, Tensor]:
-    """``varlen_fwd``, without the dispatcher where nobody would notice."""
-    if _ops.is_plain(*arguments[:8]):
-        return _kernels.varlen_forward(*arguments)
-    _ops.refuse_transforms(*arguments[:3])
-    result: tuple[Tensor, Tensor] = _ops.varlen_fwd(*arguments)
-    return result
 
 
 def block_limit(longest: int, used: Tensor | None, rows: Tensor) -> int:
@@ -96,7 +87,7 @@ def flash_attn_varlen_func(
     try:
         left, right = bounds_of(caller, window_size)
         philox = draw_seeds(q) if checked_dropout(caller, dropout_p) else None
-        out, lse = varlen(
+        out, lse = _ops.varlen(
             q,
             k,
             v,
@@ -188,7 +179,7 @@ def varlen_attn(
                 "enable_gqa=True"
             )
         left, right = bounds_of(caller, window_size)
-        out, lse = varlen(
+        out, lse = _ops.varlen(
             query,
             key,
             value,
