@@ -1,5 +1,6 @@
-"""What the torch functions cost on the host (contract, rule 17): with hardly anything to compute,
-and beside a function of autograd that computes nothing.
+"""What the torch functions cost on the host (contract, rule 17), with hardly anything to compute:
+no more than custom ops of the same signature and registration that compute nothing. How many
+microseconds that is depends on the machine; -s prints them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from raggeddnn.torch import _kernels, _ops, _statements
 from torch import Tensor
 
 CU = torch.tensor([0, 1], dtype=torch.int32)
+# Of varlen_fwd, after q, k and v.
+REST = (CU, CU, None, None, None, 1, 1, 0.3, -1, -1, False, 0.0, False, "varlen_attn")
 
 
 class Best:
@@ -64,54 +67,75 @@ def plan_alone() -> Callable[[], None]:
     return run
 
 
-class Empty(torch.autograd.Function):
-    """What autograd asks of ``varlen_fwd`` and its gradients, without the work."""
+def show(seconds: dict[str, float]) -> None:
+    for name, cost in seconds.items():
+        print(f"{name}: {cost * 1e6:.2f} us per call")
 
-    @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor]:
-        q = inputs[0]
-        output = q.new_empty(q.shape), q.new_empty(q.shape[:2], dtype=torch.float32)
-        _ops._varlen_setup(ctx, inputs, output)
-        return output
 
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        q, k, v, *_ = ctx.saved_tensors
+def empty_ops() -> Any:
+    """``varlen_fwd`` and ``varlen_bwd`` again, registered alike, without the work."""
+    library = torch.library.Library("raggeddnn_empty", "DEF")
+    for op in (_ops.varlen_fwd, _ops.varlen_bwd):
+        library.define(str(op._schema).removeprefix("raggeddnn::"))
+
+    def forward(q: Tensor, k: Tensor, v: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+        return q.new_empty(q.shape), q.new_empty(q.shape[:2], dtype=torch.float32)
+
+    def backward(dout: Any, dlse: Any, q: Tensor, k: Tensor, v: Tensor, *_: Any) -> Any:
+        return q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape)
+
+    def gradients(ctx: Any, dout: Any, dlse: Any) -> Any:
+        op = torch.ops.raggeddnn_empty.varlen_bwd.default
         nothing = (None,) * (5 + len(ctx.rest))
-        return (q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape), *nothing)
+        return (*op(dout, dlse, *ctx.saved_tensors, *ctx.rest), *nothing)
+
+    library.impl("varlen_fwd", forward, "CPU")
+    library.impl("varlen_bwd", backward, "CPU")
+    register = torch.library.register_autograd
+    register(
+        "raggeddnn_empty::varlen_fwd", gradients, setup_context=_ops._varlen_setup, lib=library
+    )
+    register(
+        "raggeddnn_empty::varlen_bwd",
+        _ops._no_double_backward,
+        setup_context=_ops._save_nothing,
+        lib=library,
+    )
+    return library
 
 
-def test_a_call_from_python_costs_at_most_ten_microseconds():
+def test_a_call_costs_no_more_than_an_empty_op():
+    library = empty_ops()
     q = torch.randn(1, 1, 8)
     dense = q[None]
+    empty = torch.ops.raggeddnn_empty.varlen_fwd.default
     best = Best(
         plan=plan_alone(),
+        empty=lambda: empty(q, q, q, *REST),
         flash_attn_varlen_func=lambda: rt.flash_attn_varlen_func(q, q, q, CU, CU, 1, 1),
         varlen_attn=lambda: rt.varlen_attn(q, q, q, CU, CU, 1, 1),
         scaled_dot_product_attention=lambda: rt.scaled_dot_product_attention(dense, dense, dense),
     )
-    seconds = best.reach(lambda x: max(x.values()) - x["plan"] <= 10e-6)
-    for name, cost in seconds.items():
-        print(f"{name}: {cost * 1e6:.2f} us per call")
-    assert max(seconds.values()) - seconds["plan"] <= 10e-6
+    seconds = best.reach(lambda x: max(x.values()) == x["empty"])
+    show(seconds)
+    del library
+    assert max(seconds.values()) == seconds["empty"]
 
 
-def test_autograd_costs_at_most_fifteen_microseconds_more_than_an_empty_function():
+def test_autograd_costs_no_more_than_that_of_an_empty_op():
+    library = empty_ops()
     q, gradient = torch.randn(1, 1, 8, requires_grad=True), torch.ones(1, 1, 8)
-    rest = (CU, CU, None, None, None, 1, 1, 0.3, -1, -1, False, 0.0, False, "varlen_attn")
+    empty = torch.ops.raggeddnn_empty.varlen_fwd.default
 
     def run_empty() -> None:
-        Empty.apply(q, q, q, *rest)[0].backward(gradient)
+        empty(q, q, q, *REST)[0].backward(gradient)
 
     def run_full() -> None:
         out, *_ = rt.flash_attn_varlen_func(q, q, q, CU, CU, 1, 1, return_attn_probs=True)
         out.backward(gradient)
 
-    def own_cost(seconds: dict[str, float]) -> float:
-        return seconds["full"] - seconds["empty"] - 2 * seconds["plan"]
-
-    best = Best(plan=plan_alone(), empty=run_empty, full=run_full)
-    seconds = best.reach(lambda x: own_cost(x) <= 15e-6)
-    for name, cost in seconds.items():
-        print(f"{name}: {cost * 1e6:.2f} us per call")
-    assert own_cost(seconds) <= 15e-6
+    best = Best(empty=run_empty, full=run_full)
+    seconds = best.reach(lambda x: x["full"] <= x["empty"])
+    show(seconds)
+    del library
+    assert seconds["full"] <= seconds["empty"]
