@@ -99,16 +99,6 @@ def test_a_workspace_too_large_to_count_is_a_reason(engine):
     assert words in verdicts(graph)[engine].reason
 
 
-def test_more_rows_of_all_heads_than_tiles_are_numbered_for_are_a_reason(engine):
-    dims = _, heads, rows, _ = [1, 2**11, 2**26, 1]
-    graph = rd.Graph(io_data_type=rd.DataType.BFLOAT16)
-    stride = [heads * rows, 1, heads, 1]
-    q, k, v = (graph.tensor(dim=dims, stride=stride) for _ in range(3))
-    graph.sdpa(q, k, v)[0].set_output(True).set_dim(dims).set_stride(stride)
-    words = f"a batch has {heads} heads x {rows} rows, expected 2^36 in all at most"
-    assert words in verdicts(graph)[engine].reason
-
-
 def test_tiles_are_explained(engine):
     problem = make_problem(replace(SOURCES["edges"], dtype="bfloat16", d=100))
     plan = sdpa_graph(problem).build(engine)

@@ -54,12 +54,6 @@ void check_operands(const SdpaProblem& p, std::initializer_list<const TensorGeom
     for (const int64_t n : {p.batches(), p.heads(), p.q.max_rows(), p.k.max_rows()}) {
         if (n > most) invalid("[", p.op, "] an extent is ", n, ", expected at most ", most);
     }
-    constexpr int64_t MOST_ROWS = int64_t{1} << 36;  // of a batch, in tiles of 16 or more
-    for (const int64_t rows : {p.q.max_rows(), p.k.max_rows()}) {
-        if (p.heads() == 0 || rows <= MOST_ROWS / p.heads()) continue;
-        invalid("[", p.op, "] a batch has ", p.heads(), " heads x ", rows,
-                " rows, expected 2^36 in all at most");
-    }
 }
 
 RowTensor row_tensor(const TensorGeometry& t, const plugin::Buffers& buffers, bool is_touched) {

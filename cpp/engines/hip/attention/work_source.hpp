@@ -139,7 +139,7 @@ private:
     RAGGEDDNN_DEVICE Turn turn_of(const Asked& asked) const {
         const Place& place = asked.place;
         const int64_t all_heads = Pass::heads(renewed(p_));
-        // Fewer than 2^32 in a batch.
+        // Fewer than 2^32 in a batch, whose output would else be larger than any memory.
         const auto within = static_cast<uint32_t>(asked.number - place.first_tile * all_heads);
         const auto tiles = static_cast<uint32_t>(place.tiles);
         const auto together = static_cast<uint32_t>(place.heads_together);
