@@ -1,6 +1,6 @@
 """What the torch functions cost on the host (contract, rule 17), with hardly anything to compute:
-no more than custom ops of the same signature and registration that compute nothing. How many
-microseconds that is depends on the machine; -s prints them.
+beside custom ops of the same signature and registration that compute nothing. How many microseconds
+that is depends on the machine; -s prints them.
 """
 
 from __future__ import annotations
@@ -104,38 +104,48 @@ def empty_ops() -> Any:
     return library
 
 
-def test_a_call_costs_no_more_than_an_empty_op():
-    library = empty_ops()
+class EmptyOp:
+    """An op of ``varlen_fwd``'s signature and registration that does nothing."""
+
+    def __init__(self) -> None:
+        self.library = empty_ops()
+        self.op = torch.ops.raggeddnn_empty.varlen_fwd.default
+        self.q, self.gradient = torch.randn(1, 1, 8, requires_grad=True), torch.ones(1, 1, 8)
+
+    def both_passes(self) -> None:
+        self.op(self.q, self.q, self.q, *REST)[0].backward(self.gradient)
+
+
+def test_a_call_costs_a_tenth_of_an_empty_op_with_its_gradient():
+    """Beyond its plan: ten microseconds where that op takes a hundred."""
     q = torch.randn(1, 1, 8)
     dense = q[None]
-    empty = torch.ops.raggeddnn_empty.varlen_fwd.default
     best = Best(
         plan=plan_alone(),
-        empty=lambda: empty(q, q, q, *REST),
+        empty=EmptyOp().both_passes,
         flash_attn_varlen_func=lambda: rt.flash_attn_varlen_func(q, q, q, CU, CU, 1, 1),
         varlen_attn=lambda: rt.varlen_attn(q, q, q, CU, CU, 1, 1),
         scaled_dot_product_attention=lambda: rt.scaled_dot_product_attention(dense, dense, dense),
     )
-    seconds = best.reach(lambda x: max(x.values()) == x["empty"])
+
+    def excess(seconds: dict[str, float]) -> float:
+        return max(v for k, v in seconds.items() if k != "empty") - seconds["plan"]
+
+    seconds = best.reach(lambda x: excess(x) <= x["empty"] / 10)
     show(seconds)
-    del library
-    assert max(seconds.values()) == seconds["empty"]
+    assert excess(seconds) <= seconds["empty"] / 10
 
 
 def test_autograd_costs_no_more_than_that_of_an_empty_op():
-    library = empty_ops()
-    q, gradient = torch.randn(1, 1, 8, requires_grad=True), torch.ones(1, 1, 8)
-    empty = torch.ops.raggeddnn_empty.varlen_fwd.default
-
-    def run_empty() -> None:
-        empty(q, q, q, *REST)[0].backward(gradient)
+    empty = EmptyOp()
 
     def run_full() -> None:
-        out, *_ = rt.flash_attn_varlen_func(q, q, q, CU, CU, 1, 1, return_attn_probs=True)
-        out.backward(gradient)
+        out, *_ = rt.flash_attn_varlen_func(
+            empty.q, empty.q, empty.q, CU, CU, 1, 1, return_attn_probs=True
+        )
+        out.backward(empty.gradient)
 
-    best = Best(empty=run_empty, full=run_full)
+    best = Best(empty=empty.both_passes, full=run_full)
     seconds = best.reach(lambda x: x["full"] <= x["empty"])
     show(seconds)
-    del library
     assert seconds["full"] <= seconds["empty"]
