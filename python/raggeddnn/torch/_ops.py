@@ -121,6 +121,15 @@ for _name, _fake in _FAKES.items():
 # Gradients. Those that nobody asked for stay None instead of becoming zeros.
 
 
+def _call_backward(
+    ctx: Any, name: str, op: Any, dout: MaybeTensor, dlse: MaybeTensor, *options: Any
+) -> Any:
+    """A backward op of what a call saved, without the dispatcher where nobody would notice."""
+    saved = ctx.saved_tensors
+    is_plain = _plain.is_plain(*saved, dout, dlse)
+    return (_KERNELS[name] if is_plain else op)(dout, dlse, *saved, *options, *ctx.rest)
+
+
 def _varlen_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     ctx.save_for_backward(*inputs[:3], *output, *inputs[3:8])
     ctx.rest = inputs[8:]
@@ -131,10 +140,7 @@ def _varlen_gradients(ctx: Any, dout: MaybeTensor, dlse: MaybeTensor) -> tuple[M
     nothing = (None,) * (5 + len(ctx.rest))
     if dout is None and dlse is None:
         return (None, None, None, *nothing)
-    saved = ctx.saved_tensors
-    is_plain = _plain.is_plain(*saved, dout, dlse)
-    backward: Callable[..., Any] = _kernels.varlen_backward if is_plain else varlen_bwd
-    return (*backward(dout, dlse, *saved, *ctx.rest), *nothing)
+    return (*_call_backward(ctx, "varlen_bwd", varlen_bwd, dout, dlse), *nothing)
 
 
 def _dense_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
@@ -148,10 +154,7 @@ def _dense_gradients(ctx: Any, dout: MaybeTensor, dlse: MaybeTensor) -> tuple[Ma
     if dout is None and dlse is None:
         return (None, None, None, None, *nothing)
     with_dbias = ctx.needs_input_grad[3]
-    saved = ctx.saved_tensors
-    is_plain = _plain.is_plain(*saved, dout, dlse)
-    backward: Callable[..., Any] = _kernels.dense_backward if is_plain else dense_bwd
-    dq, dk, dv, dbias = backward(dout, dlse, *saved, with_dbias, *ctx.rest)
+    dq, dk, dv, dbias = _call_backward(ctx, "dense_bwd", dense_bwd, dout, dlse, with_dbias)
     return (dq, dk, dv, dbias if with_dbias else None, *nothing)
 
 
@@ -166,7 +169,7 @@ def _save_nothing(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     """A backward op has no formula that would need anything."""
 
 
-_FORMULAS = {
+_FORMULAS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "varlen_fwd": (_varlen_gradients, _varlen_setup),
     "dense_fwd": (_dense_gradients, _dense_setup),
     "varlen_bwd": (_no_double_backward, _save_nothing),
@@ -222,77 +225,42 @@ def default_scale(q: Tensor) -> float:
     return 1.0 / math.sqrt(q.shape[-1])
 
 
-class _Varlen(torch.autograd.Function):
-    """``varlen_fwd`` and its formula, for plain tensors."""
+def _differentiable(name: str) -> Any:
+    """The function of autograd of a forward op: its kernel and its formula, for plain tensors."""
+    kernel, (gradients, setup) = _KERNELS[name], _FORMULAS[name]
 
-    @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor]:
-        output = _kernels.varlen_forward(*inputs)
-        _varlen_setup(ctx, inputs, output)
-        return output
+    class Direct(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, *inputs: Any) -> Any:
+            output = kernel(*inputs)
+            setup(ctx, inputs, output)
+            return output
 
-    backward = staticmethod(_varlen_gradients)
+        backward = staticmethod(gradients)
+
+    return Direct
 
 
-class _Dense(torch.autograd.Function):
-    """``dense_fwd`` and its formula, for plain tensors."""
+_DIRECT = {name: _differentiable(name) for name in ("varlen_fwd", "dense_fwd")}
 
-    @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor]:
-        output = _kernels.dense_forward(*inputs)
-        _dense_setup(ctx, inputs, output)
-        return output
 
-    backward = staticmethod(_dense_gradients)
+def _call(name: str, op: Any, tensors: tuple[Any, ...], arguments: tuple[Any, ...]) -> Any:
+    """A forward op, without the dispatcher where nobody would notice."""
+    if _plain.is_unwatched(*tensors):
+        if _plain.needs_gradients(*tensors):
+            return _DIRECT[name].apply(*arguments)
+        return _KERNELS[name](*arguments)
+    _plain.refuse_transforms(*tensors)
+    return op(*arguments)
 
 
 def varlen(*arguments: Any) -> tuple[Tensor, Tensor]:
-    """``varlen_fwd``, without the dispatcher where nobody would notice."""
-    tensors = arguments[:8]
-    if _plain.is_plain(*tensors):
-        return _kernels.varlen_forward(*arguments)
-    result: tuple[Tensor, Tensor]
-    if _plain.is_unwatched(*tensors):
-        result = _Varlen.apply(*arguments)
-        return result
-    refuse_transforms(*arguments[:3])
-    result = varlen_fwd(*arguments)
+    """``varlen_fwd``, by the shortest way."""
+    result: tuple[Tensor, Tensor] = _call("varlen_fwd", varlen_fwd, arguments[:8], arguments)
     return result
 
 
-def dense(q: Tensor, k: Tensor, v: Tensor, bias: MaybeTensor, *rest: Any) -> tuple[Tensor, Tensor]:
-    """``dense_fwd``, likewise."""
-    tensors = (q, k, v, bias, *rest[:3])
-    if _plain.is_plain(*tensors):
-        return _kernels.dense_forward(q, k, v, bias, *rest)
-    result: tuple[Tensor, Tensor]
-    if _plain.is_unwatched(*tensors):
-        result = _Dense.apply(q, k, v, bias, *rest)
-        return result
-    refuse_transforms(q, k, v, *(() if bias is None else (bias,)))
-    result = dense_fwd(q, k, v, bias, *rest)
+def dense(*arguments: Any) -> tuple[Tensor, Tensor]:
+    """``dense_fwd``, by the shortest way."""
+    result: tuple[Tensor, Tensor] = _call("dense_fwd", dense_fwd, arguments[:7], arguments)
     return result
-
-
-_forward_mode = torch.autograd.forward_ad
-
-
-def refuse_transforms(*tensors: Tensor) -> None:
-    """What PyTorch would pass by in silence, or refuse without saying what: forward-mode gradients
-    and torch.func.grad and its like. (vmap is refused by the ops themselves.)
-    """
-    if torch.compiler.is_compiling():
-        return
-    level = torch._C._functorch.peek_interpreter_stack()
-    if level is None and _forward_mode._current_level < 0:
-        return
-    kinds = torch._C._functorch.TransformType
-    is_func = level is not None and level.key() in (kinds.Grad, kinds.Jvp)
-    is_dual = _forward_mode._current_level >= 0 and any(
-        _forward_mode.unpack_dual(x).tangent is not None for x in tensors
-    )
-    if is_func or is_dual:
-        raise RuntimeError(
-            "raggeddnn: torch.func.grad, vjp, jvp and forward-mode gradients are not supported: "
-            "use backward() or torch.autograd.grad"
-        )
