@@ -41,10 +41,6 @@ class Batch:
         return max(self.lengths)
 
     @property
-    def is_grouped(self) -> bool:
-        return self.heads != self.heads_kv
-
-    @property
     def _heads(self) -> tuple[int, int, int]:
         return self.heads, self.heads_kv, self.heads_kv
 
@@ -57,16 +53,18 @@ class Passes(NamedTuple):
     backward: Callable[[], Any]
 
 
-def of_autograd(batch: Batch, call: Callable[..., torch.Tensor]) -> Passes:
+def of_autograd(
+    qkv: list[torch.Tensor], d_o: torch.Tensor, call: Callable[..., torch.Tensor]
+) -> Passes:
     """``call(q, k, v)``: the forward pass without gradients, the backward pass by autograd."""
-    output = call(*batch.qkv)
+    output = call(*qkv)
 
     def forward() -> None:
         with torch.no_grad():
-            call(*batch.qkv)
+            call(*qkv)
 
     def backward() -> None:
-        torch.autograd.grad(output, batch.qkv, batch.d_o, retain_graph=True)
+        torch.autograd.grad(output, qkv, d_o, retain_graph=True)
 
     return Passes(forward, backward)
 
@@ -76,7 +74,8 @@ def ours(batch: Batch, causal: bool) -> Passes:
 
     cu, longest = batch.offsets, batch.longest
     return of_autograd(
-        batch,
+        batch.qkv,
+        batch.d_o,
         lambda q, k, v: rt.flash_attn_varlen_func(q, k, v, cu, cu, longest, longest, causal=causal),
     )
 
@@ -87,7 +86,9 @@ def pytorch(batch: Batch, causal: bool) -> Passes:
     cu, longest = batch.offsets, batch.longest
     window = (-1, 0) if causal else (-1, -1)
     return of_autograd(
-        batch, lambda q, k, v: varlen_attn(q, k, v, cu, cu, longest, longest, window_size=window)
+        batch.qkv,
+        batch.d_o,
+        lambda q, k, v: varlen_attn(q, k, v, cu, cu, longest, longest, window_size=window),
     )
 
 
@@ -104,7 +105,7 @@ def flash_attention_4(batch: Batch, causal: bool) -> Passes:
         output: torch.Tensor = result[0] if isinstance(result, tuple) else result
         return output
 
-    return of_autograd(batch, call)
+    return of_autograd(batch.qkv, batch.d_o, call)
 
 
 class CudnnGraph:

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from gpu_peers import CONTENDERS, Batch, Passes
+from gpu_peers import CONTENDERS, Batch, Passes, of_autograd
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 RUNS = 7
@@ -70,28 +70,18 @@ def elapsed(call: Callable[[], Any], count: int) -> float:
 
 
 def padded_flash(batch: Batch, causal: bool) -> Passes:
-    padded = [
+    *qkv, d_o = (
         torch.nn.utils.rnn.pad_sequence(list(x.detach().split(batch.lengths)), batch_first=True)
         .transpose(1, 2)
         .contiguous()
-        .requires_grad_()
         for x in (*batch.qkv, batch.d_o)
-    ]
-    *qkv, d_o = padded
-
-    def call() -> Any:
-        with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
-            return torch.nn.functional.scaled_dot_product_attention(*qkv, is_causal=causal)
-
-    output = call()
-
-    def forward() -> None:
-        with torch.no_grad():
-            call()
-
-    return Passes(
-        forward, lambda: torch.autograd.grad(output, qkv, d_o.detach(), retain_graph=True)
     )
+
+    def call(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+            return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+    return of_autograd([x.requires_grad_() for x in qkv], d_o, call)
 
 
 def measure(name: str, batch: Batch, causal: bool) -> list[str]:
