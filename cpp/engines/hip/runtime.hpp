@@ -32,6 +32,22 @@ inline Error synchronize(Stream stream) { return cudaStreamSynchronize(stream); 
 inline Error processor_count(int* count, int device) {
     return cudaDeviceGetAttribute(count, cudaDevAttrMultiProcessorCount, device);
 }
+// A kernel that waits by itself for what the one before it leaves: its blocks may be there earlier.
+template <class Params>
+void launch_early(void (*kernel)(Params), unsigned blocks, int threads, int shared, Stream stream,
+                  const Params& params) {
+    cudaLaunchAttribute early{};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config{};
+    config.gridDim = blocks;
+    config.blockDim = static_cast<unsigned>(threads);
+    config.dynamicSmemBytes = static_cast<size_t>(shared);
+    config.stream = stream;
+    config.attrs = &early;
+    config.numAttrs = 1;
+    static_cast<void>(cudaLaunchKernelEx(&config, kernel, params));  // as last_error() says, too
+}
 }  // namespace raggeddnn::hip::gpu
 
 #else
@@ -62,6 +78,8 @@ inline Error synchronize(Stream stream) { return hipStreamSynchronize(stream); }
 inline Error processor_count(int* count, int device) {
     return hipDeviceGetAttribute(count, hipDeviceAttributeMultiprocessorCount, device);
 }
+template <class... Arguments>
+void launch_early(Arguments&&...) = delete;  // nothing of AMD's hardware can
 }  // namespace raggeddnn::hip::gpu
 
 #endif

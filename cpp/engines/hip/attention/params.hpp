@@ -90,7 +90,7 @@ inline constexpr int MOST_DIES = 8;
 struct Schedule {
     Place* places;
     void* sequences;  // the pass's, of each place
-    void* read;       // the same, of each batch: offsets and lengths are read once
+    void* read;       // the same, of each batch but those that the schedule's threads keep
     // Of the tiles of one head of every batch, one after another.
     int32_t* place_of_tile;
     int64_t* tiles;  // how many

@@ -81,33 +81,6 @@ inline const char* launch_error() {
     return error == gpu::SUCCESS ? nullptr : gpu::text_of(error);
 }
 
-// A pass, which waits by itself for what the kernel before it leaves: its blocks may be there
-// earlier, where the hardware can do that.
-template <class Pass, class Kernel>
-const char* launch_behind(Kernel kernel, unsigned blocks, int shared, gpu::Stream stream,
-                          const typename Pass::Params& params) {
-#if defined(__CUDACC__)
-    if constexpr (Pass::Arch::WAITS_FOR_KERNELS) {
-        cudaLaunchAttribute early{};
-        early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-        early.val.programmaticStreamSerializationAllowed = 1;
-        cudaLaunchConfig_t config{};
-        config.gridDim = blocks;
-        config.blockDim = Pass::THREADS;
-        config.dynamicSmemBytes = static_cast<size_t>(shared);
-        config.stream = stream;
-        config.attrs = &early;
-        config.numAttrs = 1;
-        const auto error = cudaLaunchKernelEx(&config, kernel, params);
-        if (error == gpu::SUCCESS) return nullptr;
-        static_cast<void>(gpu::last_error());
-        return gpu::text_of(error);
-    }
-#endif
-    kernel<<<blocks, Pass::THREADS, shared, stream>>>(params);
-    return launch_error();
-}
-
 // `work`: tiles at most. Null, or the runtime's error text.
 template <class Pass>
 const char* launch_pass(const typename Pass::Params& params, int64_t work, gpu::Stream stream) {
@@ -124,7 +97,12 @@ const char* launch_pass(const typename Pass::Params& params, int64_t work, gpu::
         return error;
     }
     const auto blocks = static_cast<unsigned>(work < most ? work : most);
-    return launch_behind<Pass>(kernel, blocks, SHARED, stream, params);
+    if constexpr (Pass::Arch::WAITS_FOR_KERNELS) {
+        gpu::launch_early(kernel, blocks, Pass::THREADS, SHARED, stream, params);
+    } else {
+        kernel<<<blocks, Pass::THREADS, SHARED, stream>>>(params);
+    }
+    return launch_error();
 }
 
 }  // namespace raggeddnn::hip

@@ -33,11 +33,10 @@ struct Nvidia : TiledArch {
     using Tile = NvidiaTile<Element>;
 };
 // Compute capability 9.0, built for sm_90a.
-struct Hopper {
+struct Hopper : TiledArch {
     static constexpr const char* NAME = "hopper";
     static constexpr bool IS_COMPILED = RAGGEDDNN_IS_HOPPER;
     static constexpr int SHARED_ALIGNMENT = 1024;  // the swizzle repeats
-    static constexpr int DIES = 1;
     static constexpr bool WAITS_FOR_KERNELS = true;
     // Blocks of threads that a multiprocessor is to hold, which caps their registers: as its 227 KB
     // of shared memory allow, and so that each thread has the registers that its pass needs.

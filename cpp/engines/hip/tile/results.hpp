@@ -40,12 +40,36 @@ RAGGEDDNN_DEVICE void clear_rows_of_nothing(typename Tile::Accumulator (&sum)[PA
     }
 }
 
+// One tile of keep_results(), where the tile has no instruction for it.
+template <class Tile, class Rows>
+RAGGEDDNN_DEVICE void keep_tile(uint16_t* memory, int first_row, int column_tile, int lane,
+                                const float (&sum)[Tile::VALUES],
+                                const float (&factor)[Tile::STATS]) {
+    using Element = typename Tile::Element;
+#pragma unroll
+    for (int i = 0; i < Tile::VALUES; i += Tile::ADJACENT) {
+        const int stat = Tile::stat_of(i);
+        const int row = first_row + Tile::row_of_stat(lane, stat);
+        const int column = 16 * column_tile + Tile::column_of(lane, i);
+        const float by = factor[stat];
+        uint16_t* to = memory + Tile::template place<Rows>(row, column / 8) + column % 8;
+        if constexpr (Tile::ADJACENT == 2) {  // a word, of which the compiler makes no halves
+            *reinterpret_cast<uint32_t*>(to) = pack<Element>(sum[i] * by, sum[i + 1] * by);
+        } else {
+            Elements<Tile::ADJACENT> made;
+#pragma unroll
+            for (int n = 0; n < Tile::ADJACENT; ++n)
+                made.e[n] = Element::from_float(sum[i + n] * by);
+            *reinterpret_cast<Elements<Tile::ADJACENT>*>(to) = made;
+        }
+    }
+}
+
 // sum * factor, rounded, to the wave's rows in `memory`, which holds a `Rows`.
 template <class Tile, class Rows, int PARTS, int COLUMN_TILES>
 RAGGEDDNN_DEVICE void keep_results(uint16_t* memory, int wave_row, int lane,
                                    const typename Tile::Accumulator (&sum)[PARTS][COLUMN_TILES],
                                    const float (&factor)[PARTS][Tile::STATS]) {
-    using Element = typename Tile::Element;
 #pragma unroll
     for (int part = 0; part < PARTS; ++part) {
 #pragma unroll
@@ -53,21 +77,9 @@ RAGGEDDNN_DEVICE void keep_results(uint16_t* memory, int wave_row, int lane,
             if constexpr (requires { Tile::KEEPS_TILES; }) {
                 Tile::template keep_tile<Rows>(memory, wave_row + 16 * part, c, lane,
                                                sum[part][c].x, factor[part]);
-                continue;
-            }
-#pragma unroll
-            for (int i = 0; i < Tile::VALUES; i += Tile::ADJACENT) {
-                const int stat = Tile::stat_of(i);
-                const int row = wave_row + 16 * part + Tile::row_of_stat(lane, stat);
-                const int column = 16 * c + Tile::column_of(lane, i);
-                const float by = factor[part][stat];
-                Elements<Tile::ADJACENT> made;
-#pragma unroll
-                for (int n = 0; n < Tile::ADJACENT; ++n) {
-                    made.e[n] = Element::from_float(sum[part][c].x[i + n] * by);
-                }
-                *reinterpret_cast<Elements<Tile::ADJACENT>*>(
-                    memory + Tile::template place<Rows>(row, column / 8) + column % 8) = made;
+            } else {
+                keep_tile<Tile, Rows>(memory, wave_row + 16 * part, c, lane, sum[part][c].x,
+                                      factor[part]);
             }
         }
     }
