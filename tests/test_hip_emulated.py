@@ -64,6 +64,16 @@ def test_scores_that_are_large_and_finite(engine, dtype):
     run_and_check(sdpa, sdpa.build(engine), problem)
 
 
+def test_batches_are_more_than_the_threads_that_order_them(engine):
+    lens_q = [*(i % 3 for i in range(200)), 130, *(i % 2 for i in range(70))]
+    lens_k = [*(3 * i % 5 for i in range(200)), 70, *(i % 3 for i in range(70))]
+    case = Case("many", lens_q, lens_k, heads=(2, 1, 1), d=128, dtype="bfloat16")
+    back = make_backward(case)
+    sdpa, graph = sdpa_graph(back.forward), sdpa_backward_graph(back)
+    run_and_check(sdpa, sdpa.build(engine), back.forward)
+    run_and_check_backward(graph, graph.build(engine), back)
+
+
 @pytest.mark.parametrize("name", hidden_pairs.CASES)
 def test_what_meets_nothing_may_be_large(engine, name):
     hidden_pairs.check_unseen_rows(name, lambda graph: graph.build(engine))

@@ -83,6 +83,54 @@ RAGGEDDNN_DEVICE inline void write_first(FaultRecord* record, const Fault& own) 
     }
 }
 
+// The tiles of one head of a batch, in the order of work.
+RAGGEDDNN_DEVICE inline void number_tiles(const Schedule& schedule, int64_t at,
+                                          const Place& place) {
+    schedule.places[at] = place;
+    for (int32_t tile = 0; tile < place.tiles; ++tile) {
+        schedule.place_of_tile[place.first_tile + tile] = static_cast<int32_t>(at);
+    }
+}
+
+// The tiles of all places, of which each thread has one, wherever it is. How many tiles that is.
+RAGGEDDNN_DEVICE inline int64_t number_own(const Schedule& schedule, int64_t batches, int64_t at,
+                                           Place place, ScheduleShared& shared) {
+    const int thread = thread_index();
+    if (thread < batches) {
+        shared.tiles[0][at] = place.tiles;
+    } else {
+        shared.tiles[0][thread] = 0;
+    }
+    const auto& last_tiles = sum_up(shared.tiles);
+    if (thread < batches) {
+        place.first_tile = last_tiles[at] - place.tiles;
+        number_tiles(schedule, at, place);
+    }
+    return last_tiles[SCHEDULE_THREADS - 1];
+}
+
+// The same of places in device memory, of which each thread has some next to each other.
+RAGGEDDNN_DEVICE inline int64_t number_many(const Schedule& schedule, int64_t batches,
+                                            ScheduleShared& shared) {
+    const int thread = thread_index();
+    const int64_t share = (batches + SCHEDULE_THREADS - 1) / SCHEDULE_THREADS;
+    const int64_t begin = thread * share;
+    const int64_t end = begin + share < batches ? begin + share : batches;
+    block_barrier();
+    int64_t tiles = 0;
+    for (int64_t i = begin; i < end; ++i) tiles += schedule.places[i].tiles;
+    shared.tiles[0][thread] = tiles;
+    const auto& last_tiles = sum_up(shared.tiles);
+    int64_t first_tile = last_tiles[thread] - tiles;
+    for (int64_t i = begin; i < end; ++i) {
+        Place place = schedule.places[i];
+        place.first_tile = first_tile;
+        number_tiles(schedule, i, place);
+        first_tile += place.tiles;
+    }
+    return last_tiles[SCHEDULE_THREADS - 1];
+}
+
 // One block of SCHEDULE_THREADS threads. `Pass`: TILE_ROWS; Sequence; read(params, batch, fault),
 // which makes one; rows(params, sequence), that something is written to; length(sequence), of the
 // other side, which says how long a tile takes.
@@ -110,33 +158,28 @@ RAGGEDDNN_DEVICE void make_schedule(const typename Pass::Params& p, const Schedu
     if (schedule.faults) claim_first(schedule.faults, fault);
     auto& ends = sum_up(shared.counts);
     if (schedule.faults) write_first(schedule.faults, fault);
+    // Where no thread has a second batch, what becomes of its own never leaves the block.
+    const bool is_one_each = batches <= SCHEDULE_THREADS;
+    int64_t own_at = 0;
+    Place own_place{};
     for (int64_t b = thread; b < batches; b += SCHEDULE_THREADS) {
         const typename Pass::Sequence s = b == thread ? own : read[b];
         // From a bucket's end to its beginning.
-        const int64_t place = add_shared(&ends[bucket_of(Pass::length(s))], -1) - 1;
+        const int64_t at = add_shared(&ends[bucket_of(Pass::length(s))], -1) - 1;
         const int64_t tiles = (Pass::rows(p, s) + Pass::TILE_ROWS - 1) / Pass::TILE_ROWS;
-        schedule.places[place] = {0, static_cast<int32_t>(tiles), static_cast<int32_t>(b),
-                                  heads_together<Pass>(p, s)};
-        sequences[place] = s;
+        const Place place{0, static_cast<int32_t>(tiles), static_cast<int32_t>(b),
+                          heads_together<Pass>(p, s)};
+        if (is_one_each) {
+            own_at = at;
+            own_place = place;
+        } else {
+            schedule.places[at] = place;
+        }
+        sequences[at] = s;
     }
-    block_barrier();
-    // Each thread has places next to each other.
-    const int64_t share = (batches + SCHEDULE_THREADS - 1) / SCHEDULE_THREADS;
-    const int64_t begin = thread * share;
-    const int64_t end = begin + share < batches ? begin + share : batches;
-    int64_t tiles = 0;
-    for (int64_t i = begin; i < end; ++i) tiles += schedule.places[i].tiles;
-    shared.tiles[0][thread] = tiles;
-    const auto& last_tiles = sum_up(shared.tiles);
-    int64_t tile = last_tiles[thread] - tiles;
-    for (int64_t i = begin; i < end; ++i) {
-        schedule.places[i].first_tile = tile;
-        const int64_t last = tile + schedule.places[i].tiles;
-        for (; tile < last; ++tile) schedule.place_of_tile[tile] = static_cast<int32_t>(i);
-    }
-    if (thread == SCHEDULE_THREADS - 1) {
-        *schedule.tiles = last_tiles[thread];
-    }
+    const int64_t tiles = is_one_each ? number_own(schedule, batches, own_at, own_place, shared)
+                                      : number_many(schedule, batches, shared);
+    if (thread == 0) *schedule.tiles = tiles;
     if (thread < 2 * MOST_DIES) schedule.next_work[thread] = 0;
 }
 
