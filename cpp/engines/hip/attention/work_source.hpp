@@ -143,12 +143,21 @@ private:
         const auto within = static_cast<uint32_t>(asked.number - place.first_tile * all_heads);
         const auto tiles = static_cast<uint32_t>(place.tiles);
         const auto together = static_cast<uint32_t>(place.heads_together);
+        if constexpr (Pass::Arch::DIES == 1) {
+            if (together == 1) {  // mostly, and a division takes a hundred cycles
+                const uint32_t head = tiles == 1 ? within : within / tiles;
+                return {head, tile_of(place, within - head * tiles)};
+            }
+        }
         const uint32_t first_head = within / (tiles * together) * together;
         const uint32_t left_heads = static_cast<uint32_t>(all_heads) - first_head;
         const uint32_t heads = together < left_heads ? together : left_heads;
         const uint32_t turn = within - first_head * tiles;
         const int64_t tile = turn / heads;
-        return {first_head + turn % heads, Pass::IS_LAST_FIRST ? place.tiles - 1 - tile : tile};
+        return {first_head + turn % heads, tile_of(place, tile)};
+    }
+    RAGGEDDNN_DEVICE static int64_t tile_of(const Place& place, int64_t turn) {
+        return Pass::IS_LAST_FIRST ? place.tiles - 1 - turn : turn;
     }
     // 16 bytes of a record.
     template <class Record>
@@ -223,21 +232,22 @@ public:
         if (thread_index() == ASKER) {
             at_.count = this->count_tiles();
             at_.turn = 0;
-            ask_for(take_one(), 0);
+            taken_ = take_one();
+            ask_for(block_index(), 0);  // which no other block is given
             fetches_begun();
-            ask_for(take_one(), 1);
             fetched<0>();
         }
         block_barrier();
         if (thread_index() == 0) this->find(at_.next, at_.ahead[0], at_.count);
+        if (thread_index() == ASKER) ask_for(number_of(taken_), 1);
         block_barrier();
     }
     RAGGEDDNN_DEVICE void take() {
         this->take_next(at_);
         if (thread_index() == 0) at_.turn = 1 - at_.turn;
         // Answered by the time of look_ahead().
-        if (thread_index() == ASKER && has_number_ && number_ < at_.count) {
-            place_ = this->place_of(number_);
+        if (thread_index() == ASKER && has_taken_ && number_of(taken_) < at_.count) {
+            place_ = this->place_of(number_of(taken_));
         }
     }
     // What was asked for when the tile before this one was computed has to be there. The next tile
@@ -253,13 +263,13 @@ public:
         if (wave == 0) this->find_work(at_.next, asked, at_.count);
         if (wave == 2) this->find_range(at_.next, asked, at_.count);
         if (wave != 1) return;
-        if (has_number_) {
-            this->ask(at_.ahead[1 - turn], number_, at_.count, [this] { return place_; });
+        if (has_taken_) {
+            this->ask(at_.ahead[1 - turn], number_of(taken_), at_.count, [this] { return place_; });
         } else {
-            ask_for(take_one(), 1 - turn);
+            ask_for(number_of(take_one()), 1 - turn);
         }
-        has_number_ = Pass::length(at_.sequence) <= FEW_BLOCKS * Pass::BLOCK_ROWS;
-        if (has_number_) number_ = take_one();  // on its way until the next tile
+        has_taken_ = Pass::length(at_.sequence) <= FEW_BLOCKS * Pass::BLOCK_ROWS;
+        if (has_taken_) taken_ = take_one();  // on its way until the next tile
     }
     RAGGEDDNN_DEVICE void finish_tile() {}
 
@@ -269,6 +279,8 @@ private:
     static_assert(Pass::THREADS >= 4 * WAVE);
 
     RAGGEDDNN_DEVICE int64_t take_one() const { return TileFinder<Pass>::take(at_.count); }
+    // Blocks begin with the tiles of their own numbers.
+    RAGGEDDNN_DEVICE static int64_t number_of(int64_t taken) { return taken + block_count(); }
     RAGGEDDNN_DEVICE void ask_for(int64_t number, int ahead) {
         this->ask(at_.ahead[ahead], number, at_.count, [&] { return this->place_of(number); });
     }
@@ -276,9 +288,9 @@ private:
     At& at_;
     // The asker's, of the tile to ask for. Nothing but answers of device memory is ever put there:
     // they stay on their way as long as no other value has to take their place.
-    int64_t number_;
+    int64_t taken_;
     int32_t place_;
-    bool has_number_ = false;
+    bool has_taken_ = false;
 };
 
 }  // namespace raggeddnn::hip
