@@ -38,10 +38,18 @@ template <class Sequence, int ASKED = 1>
 struct TileWork : FoundTile<Sequence> {
     FoundTile<Sequence> next;
     AskedTile<Sequence> ahead[ASKED];
-    int64_t count;  // of all tiles
-    int32_t turn;   // of those ahead, which comes next
-    bool is_asked;  // for the tile after the next
+    int64_t count;           // of all tiles
+    uint32_t heads_inverse;  // 2^32 / heads, at most
+    int8_t turn;             // of those ahead, which comes next
+    bool is_asked;           // for the tile after the next
 };
+
+// `number` / `by`, given 2^32 / by or a little less: what a division takes a hundred cycles for.
+RAGGEDDNN_DEVICE inline uint32_t quotient(uint32_t number, uint32_t by, uint32_t inverse) {
+    auto result = static_cast<uint32_t>(uint64_t{number} * inverse >> 32);
+    for (uint32_t rest = number - result * by; rest >= by; rest -= by) ++result;  // twice at most
+    return result;
+}
 
 // What one block of threads has asked for, no other one takes, which at the end all wait for. Where
 // tiles take as long as so many blocks of the other side, the one after the next is therefore asked
@@ -63,6 +71,9 @@ public:
 
 protected:
     RAGGEDDNN_DEVICE int64_t count_tiles() const { return *schedule_.tiles * Pass::heads(p_); }
+    RAGGEDDNN_DEVICE uint32_t heads() const {
+        return static_cast<uint32_t>(Pass::heads(renewed(p_)));
+    }
     // Numbers are dealt out to dies, so that tiles of one head are computed on one of them; one
     // that has no more takes another's.
     RAGGEDDNN_DEVICE int64_t take(int64_t count) const {
@@ -78,7 +89,11 @@ protected:
         return number;
     }
     RAGGEDDNN_DEVICE int32_t place_of(int64_t number) const {
-        return renewed(schedule_).place_of_tile[number / Pass::heads(renewed(p_))];
+        return place_of_tile(number / Pass::heads(renewed(p_)));
+    }
+    // `tile`: of those of one head of every batch.
+    RAGGEDDNN_DEVICE int32_t place_of_tile(int64_t tile) const {
+        return renewed(schedule_).place_of_tile[tile];
     }
     // `place`: where the tile is one of those that there are.
     template <class Place_>
@@ -232,6 +247,7 @@ public:
         if (thread_index() == ASKER) {
             at_.count = this->count_tiles();
             at_.turn = 0;
+            at_.heads_inverse = UINT32_MAX / this->heads();
             taken_ = take_one();
             ask_for(block_index(), 0);  // which no other block is given
             fetches_begun();
@@ -244,10 +260,10 @@ public:
     }
     RAGGEDDNN_DEVICE void take() {
         this->take_next(at_);
-        if (thread_index() == 0) at_.turn = 1 - at_.turn;
+        if (thread_index() == 0) at_.turn = static_cast<int8_t>(1 - at_.turn);
         // Answered by the time of look_ahead().
         if (thread_index() == ASKER && has_taken_ && number_of(taken_) < at_.count) {
-            place_ = this->place_of(number_of(taken_));
+            place_ = place_of(number_of(taken_));
         }
     }
     // What was asked for when the tile before this one was computed has to be there. The next tile
@@ -282,7 +298,13 @@ private:
     // Blocks begin with the tiles of their own numbers.
     RAGGEDDNN_DEVICE static int64_t number_of(int64_t taken) { return taken + block_count(); }
     RAGGEDDNN_DEVICE void ask_for(int64_t number, int ahead) {
-        this->ask(at_.ahead[ahead], number, at_.count, [&] { return this->place_of(number); });
+        this->ask(at_.ahead[ahead], number, at_.count, [&] { return place_of(number); });
+    }
+    // All wait for the asker when it asks this.
+    RAGGEDDNN_DEVICE int32_t place_of(int64_t number) const {
+        const auto low = static_cast<uint32_t>(number);
+        return number == low ? this->place_of_tile(quotient(low, this->heads(), at_.heads_inverse))
+                             : TileFinder<Pass>::place_of(number);
     }
 
     At& at_;
