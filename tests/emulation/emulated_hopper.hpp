@@ -115,6 +115,9 @@ inline void stmatrix_x4(uint16_t* memory, int row, const uint32_t (&r)[4]) {
         },
         &lane);
 }
+inline void meet_wave() {
+    emulation::Block::current().together(32, [](void* const*) {}, nullptr);
+}
 inline void warpgroup_fence() {}
 inline void warpgroup_commit() {
     emulated_warpgroup::groups_of_lane().push_back(std::move(emulated_warpgroup::open_of_lane()));

@@ -24,9 +24,16 @@ struct HopperTile : NvidiaTile<Element> {
     }
     RAGGEDDNN_DEVICE static void show_to_products() { fence_async_proxy(); }
 
+    // place() so many rows on, where none of that number's last three bits is one of the row's.
+    RAGGEDDNN_DEVICE static int moved_rows(int place, int rows) {
+        return (place ^ 8 * (rows & 7)) + 64 * rows;
+    }
+
     // Sums of a tile times the factors of their rows, rounded, to its place. A lane brings its sums
-    // and knows where a row of one of the four quarters goes.
+    // and knows where a row of one of the four quarters goes. The wave writes what it has kept once
+    // its lanes meet.
     static constexpr bool KEEPS_TILES = true;
+    RAGGEDDNN_DEVICE static void meet() { meet_wave(); }
     template <class Block>
     RAGGEDDNN_DEVICE static void keep_tile(uint16_t* memory, int first_row, int column_tile,
                                            int lane, const float (&sum)[8],

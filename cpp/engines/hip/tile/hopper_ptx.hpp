@@ -25,6 +25,9 @@ __device__ inline void stmatrix_x4(uint16_t* memory, int row, const uint32_t (&r
                  : "memory");
 }
 
+// What lanes of a wave wrote to shared memory is there for the others.
+__device__ inline void meet_wave() { __syncwarp(); }
+
 // Before the first product that reads or writes registers which the program has touched.
 __device__ inline void warpgroup_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ inline void warpgroup_commit() {

@@ -149,6 +149,35 @@ RAGGEDDNN_DEVICE void write_results(const uint16_t* memory, const RowTarget& tar
     }
 }
 
+// The same by a wave whose lanes have met, of its own ROWS rows, which are wide.
+template <class Tile, class Rows, int ROWS>
+RAGGEDDNN_DEVICE void write_rows_of_wave(const uint16_t* memory, int wave_row, int lane,
+                                         const RowTarget& target) {
+    constexpr int PASS = Tile::WAVE / Rows::CHUNKS;  // rows at a time
+    if constexpr (PASS > 0 && Tile::WAVE % Rows::CHUNKS == 0) {
+        const int row = wave_row + lane / Rows::CHUNKS;
+        const int column = 8 * (lane % Rows::CHUNKS);
+        const int rows = column < target.width ? target.rows - row : 0;
+        const int valid = target.valid - row;
+        const int at = Tile::template place<Rows>(row, column / 8);
+        uint16_t* to = target.data + row * target.row_stride + column;
+#pragma unroll
+        for (int n = 0; n < ROWS; n += PASS) {
+            write_chunk(memory + Tile::moved_rows(at, n), n < valid, n < rows, to);
+            to += PASS * target.row_stride;
+        }
+    } else {
+#pragma unroll 4
+        for (int i = lane; i < ROWS * Rows::CHUNKS; i += Tile::WAVE) {
+            const int r = wave_row + i / Rows::CHUNKS;
+            const int c = 8 * (i % Rows::CHUNKS);
+            write_chunk(memory + Tile::template place<Rows>(r, c / 8), r < target.valid,
+                        r < target.rows && c < target.width,
+                        target.data + r * target.row_stride + c);
+        }
+    }
+}
+
 // The same factor for all rows.
 template <class Tile, int PARTS>
 struct RowFactors {
@@ -162,8 +191,9 @@ struct RowFactors {
     float of[PARTS][Tile::STATS];
 };
 
-// A tile's results, by way of `memory`, which waves may be reading when they come here. The factor
-// of a row that is nothing is 0, whatever its sum.
+// A tile's results, by way of `memory`, which waves may be reading when they come here, and from
+// which others may still be writing when one leaves. The factor of a row that is nothing is 0,
+// whatever its sum.
 template <class Tile, class Rows, int THREADS, int PARTS, int COLUMN_TILES>
 RAGGEDDNN_DEVICE void write_tile(uint16_t* memory, int wave_row, int lane,
                                  typename Tile::Accumulator (&sum)[PARTS][COLUMN_TILES],
@@ -172,6 +202,13 @@ RAGGEDDNN_DEVICE void write_tile(uint16_t* memory, int wave_row, int lane,
     clear_rows_of_nothing<Tile>(sum, factor);
     block_barrier();
     keep_results<Tile, Rows>(memory, wave_row, lane, sum, factor);
+    if constexpr (requires { Tile::KEEPS_TILES; }) {
+        if (target.is_wide) {
+            Tile::meet();
+            write_rows_of_wave<Tile, Rows, 16 * PARTS>(memory, wave_row, lane, target);
+            return;
+        }
+    }
     block_barrier();
     write_results<Tile, Rows, THREADS>(memory, target);
 }
