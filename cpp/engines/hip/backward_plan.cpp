@@ -9,8 +9,11 @@
 
 namespace raggeddnn::hip {
 
-BackwardPlan::BackwardPlan(const plugin::GraphView& graph, const schema::Node& node)
-    : problem_(schema::read_sdpa_backward_problem(graph, node)), operands_(graph, problem_) {
+BackwardPlan::BackwardPlan(const plugin::GraphView& graph, const schema::Node& node,
+                           const plugin::EngineConfig* config)
+    : problem_(schema::read_sdpa_backward_problem(graph, node)),
+      operands_(graph, problem_),
+      reuse_(graph, config) {
     const schema::SdpaBackwardProblem& p = problem_;
     check_operands(p, {&p.k, &p.v, &p.o, &p.d_o, &p.dq, &p.dk, &p.dv},
                    {&*p.stats, p.d_stats ? &*p.d_stats : nullptr});
@@ -42,12 +45,15 @@ void BackwardPlan::cut(WorkspaceCutter& cutter, BackwardParams& params) const {
     const schema::SdpaBackwardProblem& p = problem_;
     const int64_t rows = p.q.max_rows();
     FaultRecord* const faults = cutter.take_fault_record();
+    uint64_t* const names = cutter.take_schedule_names();
     params.schedule_q =
         cutter.take_schedule<BackwardSequence>(p.batches(), rows, choice_.kernel->tile_rows);
     params.schedule_q.faults = faults;
     params.schedule_q.owner = record_owner_;
+    params.schedule_q.made = names;
     params.schedule_k = cutter.take_schedule<BackwardSequence>(p.batches(), p.k.max_rows(),
                                                                choice_.kernel->tile_keys);
+    params.schedule_k.made = names + 1;
     params.delta = cutter.take<float>(static_cast<size_t>(p.batches() * p.heads() * rows));
     params.next_bias_tile = cutter.take<unsigned long long>(1);
 }
@@ -92,6 +98,11 @@ void BackwardPlan::execute(const plugin::ExecuteArgs& args) const {
     }
     WorkspaceCutter cutter(args.workspace, "sdpa_backward");
     cut(cutter, params);
+    for (Schedule* schedule : {&params.schedule_q, &params.schedule_k}) {
+        reuse_.name(*schedule, {params.q.data, params.k.data, params.v.data, params.o.data,
+                                params.stats.data, params.d_o.data, params.d_stats.data,
+                                params.d_q.data, params.d_k.data, params.d_v.data});
+    }
     if (const char* error = choice_.kernel->launch(params, args.stream)) {
         fail(ErrorCode::EXECUTION_FAILED, "[sdpa_backward] the kernel did not start: ", error);
     }

@@ -15,7 +15,8 @@ namespace raggeddnn::hip {
 class BackwardPlan : public plugin::Plan {
 public:
     // Throws raggeddnn::Exception with the reason why the node cannot be run.
-    BackwardPlan(const plugin::GraphView& graph, const schema::Node& node);
+    BackwardPlan(const plugin::GraphView& graph, const schema::Node& node,
+                 const plugin::EngineConfig* config);
 
     size_t workspace_size() const override;
     std::string explain_kernel() const override;
@@ -35,6 +36,7 @@ private:
 
     schema::SdpaBackwardProblem problem_;
     RuntimeOperands operands_;
+    ScheduleReuse reuse_;
     KernelChoice<BackwardKernel> choice_;
     uint64_t record_owner_ = new_record_owner();
 };

@@ -5,8 +5,11 @@
 
 namespace raggeddnn::hip {
 
-ForwardPlan::ForwardPlan(const plugin::GraphView& graph, const schema::Node& node)
-    : problem_(schema::read_sdpa_problem(graph, node)), operands_(graph, problem_) {
+ForwardPlan::ForwardPlan(const plugin::GraphView& graph, const schema::Node& node,
+                         const plugin::EngineConfig* config)
+    : problem_(schema::read_sdpa_problem(graph, node)),
+      operands_(graph, problem_),
+      reuse_(graph, config) {
     const schema::SdpaProblem& p = problem_;
     check_operands(p, {&p.k, &p.v, &p.o}, {p.stats ? &*p.stats : nullptr});
     choice_ = choose_kernel(forward_kernels(), p);
@@ -14,10 +17,13 @@ ForwardPlan::ForwardPlan(const plugin::GraphView& graph, const schema::Node& nod
 
 Schedule ForwardPlan::cut(WorkspaceCutter& cutter) const {
     FaultRecord* const faults = cutter.take_fault_record();
+    uint64_t* const names = cutter.take_schedule_names();
     Schedule schedule = cutter.take_schedule<Sequence>(problem_.batches(), problem_.q.max_rows(),
                                                        choice_.kernel->tile_rows);
     schedule.faults = faults;
     schedule.owner = record_owner_;
+    schedule.made = names;
+    schedule.overwritten = names + 1;
     return schedule;
 }
 
@@ -48,6 +54,8 @@ void ForwardPlan::execute(const plugin::ExecuteArgs& args) const {
         params.cleared[1] = cleared_output(*p.stats, params.stats, args.cleared, MINUS_INFINITY);
     WorkspaceCutter cutter(args.workspace, "sdpa");
     params.schedule = cut(cutter);
+    reuse_.name(params.schedule,
+                {params.q.data, params.k.data, params.v.data, params.o.data, params.stats.data});
     if (const char* error = choice_.kernel->launch(params, args.stream)) {
         fail(ErrorCode::EXECUTION_FAILED, "[sdpa] the kernel did not start: ", error);
     }

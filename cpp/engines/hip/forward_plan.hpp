@@ -15,7 +15,8 @@ namespace raggeddnn::hip {
 class ForwardPlan : public plugin::Plan {
 public:
     // Throws raggeddnn::Exception with the reason why the node cannot be run.
-    ForwardPlan(const plugin::GraphView& graph, const schema::Node& node);
+    ForwardPlan(const plugin::GraphView& graph, const schema::Node& node,
+                const plugin::EngineConfig* config);
 
     size_t workspace_size() const override;
     std::string explain_kernel() const override;
@@ -32,6 +33,7 @@ private:
 
     schema::SdpaProblem problem_;
     RuntimeOperands operands_;
+    ScheduleReuse reuse_;
     KernelChoice<ForwardKernel> choice_;
     uint64_t record_owner_ = new_record_owner();
 };

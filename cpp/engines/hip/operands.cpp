@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "raggeddnn/base/fnv1a.hpp"
 #include "raggeddnn/plugin/sdpa_operands.hpp"
 
 namespace raggeddnn::hip {
@@ -126,6 +127,16 @@ AttentionParams RuntimeOperands::resolve(const SdpaProblem& p,
     params.value_width = static_cast<int32_t>(p.value_dim());
     params.scale = static_cast<float>(scale_ ? scale_->resolve(buffers) : p.scale);
     return params;
+}
+
+ScheduleReuse::ScheduleReuse(const plugin::GraphView& graph, const plugin::EngineConfig* config)
+    : graph_(fnv1a(graph.bytes())), is_taken_(config && config->knob(KNOB.name, 0) != 0) {}
+
+void ScheduleReuse::name(Schedule& schedule, std::initializer_list<const void*> memories) const {
+    uint64_t name = graph_;
+    for (const void* memory : memories) name = 2 * name + (memory ? 1 : 0);
+    schedule.name = std::max<uint64_t>(name, 1);
+    schedule.is_taken = is_taken_;
 }
 
 }  // namespace raggeddnn::hip

@@ -86,6 +86,26 @@ KernelChoice<Kernel> choose_kernel(std::span<const Kernel> kernels, const schema
     return {find_kernel(kernels, true, element, width), why_plain};
 }
 
+// Which schedules of a plan's executes may be taken by later ones, with the same workspace.
+class ScheduleReuse {
+public:
+    static constexpr plugin::KnobInfo KNOB{
+        "reuse_schedule",
+        "1: the order of work that an execute of the same graph, with this knob or without, has "
+        "left in the workspace is taken as it is; its offsets and lengths have not changed since",
+        0};
+
+    // `config`: null where the plan is not to be executed.
+    ScheduleReuse(const plugin::GraphView& graph, const plugin::EngineConfig* config);
+
+    // `memories`: of the tensors, of which one without is not read.
+    void name(Schedule& schedule, std::initializer_list<const void*> memories) const;
+
+private:
+    uint64_t graph_;
+    bool is_taken_;
+};
+
 // Cuts the workspace into arrays; without memory it counts the bytes that they take.
 class WorkspaceCutter {
 public:
@@ -106,6 +126,8 @@ public:
     }
     // Where it is to be found: at the workspace's beginning.
     FaultRecord* take_fault_record() { return take<FaultRecord>(1); }
+    // Behind it, so that every execute says which two schedules the workspace has from then on.
+    uint64_t* take_schedule_names() { return take<uint64_t>(2); }
     // Without a fault record. Of tiles of so many of at most `max_rows` rows.
     template <class Sequence>
     Schedule take_schedule(int64_t batches, int64_t max_rows, int64_t tile_rows) {

@@ -2,6 +2,7 @@
 // memory.
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "backward_plan.hpp"
 #include "forward_plan.hpp"
@@ -17,6 +18,11 @@ public:
     const char* name() const override { return engine_name(); }
     const char* device() const override { return device_kind(); }
     int32_t priority() const override { return engine_priority(); }
+    std::vector<plugin::KnobInfo> knobs() const override {
+        auto all = SdpaEngine::knobs();
+        all.push_back(ScheduleReuse::KNOB);
+        return all;
+    }
     std::string target() const override {
         return std::string(device_kind()) + "/" + device_architecture();
     }

@@ -1,10 +1,12 @@
 // An engine that runs single attention nodes: a plan class for each pass, whose constructors throw
-// the reason why they cannot run a node.
+// the reason why they cannot run a node. They take the graph, the node and, where the engine has
+// knobs of its own, the EngineConfig*, null where it is only asked whether it can.
 #pragma once
 
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "raggeddnn/base/error.hpp"
@@ -23,19 +25,19 @@ public:
     std::optional<std::string> why_not(const GraphView& graph) const override {
         if (auto why = why_unavailable()) return why;
         try {
-            make(graph);
+            make(graph, nullptr);
             return std::nullopt;
         } catch (const Exception& e) {
             return e.what();
         }
     }
 
-    std::unique_ptr<Plan> build(const GraphView& graph, const EngineConfig&) const override {
-        return make(graph);
+    std::unique_ptr<Plan> build(const GraphView& graph, const EngineConfig& config) const override {
+        return make(graph, &config);
     }
 
 private:
-    static std::unique_ptr<Plan> make(const GraphView& graph) {
+    static std::unique_ptr<Plan> make(const GraphView& graph, const EngineConfig* config) {
         if (graph.node_count() != 1) {
             invalid("graph has ", graph.node_count(), " nodes, expected 1");
         }
@@ -44,9 +46,19 @@ private:
         }
         const schema::Node& node = graph.node(0);
         if (node.attributes_as_SdpaBackwardAttributes()) {
-            return std::make_unique<BackwardPlan>(graph, node);
+            return make_plan<BackwardPlan>(graph, node, config);
         }
-        return std::make_unique<ForwardPlan>(graph, node);
+        return make_plan<ForwardPlan>(graph, node, config);
+    }
+    template <class Made>
+    static std::unique_ptr<Plan> make_plan(const GraphView& graph, const schema::Node& node,
+                                           const EngineConfig* config) {
+        if constexpr (std::is_constructible_v<Made, const GraphView&, const schema::Node&,
+                                              const EngineConfig*>) {
+            return std::make_unique<Made>(graph, node, config);
+        } else {
+            return std::make_unique<Made>(graph, node);
+        }
     }
 };
 

@@ -98,6 +98,12 @@ struct Schedule {
     unsigned long long* next_work;
     FaultRecord* faults;
     uint64_t owner;  // of the record: a number of the plan's own
+    // Which schedule is in the workspace, for executes to come; and where the other schedule is
+    // named that this pass overwrites, or null.
+    uint64_t* made;
+    uint64_t* overwritten;
+    uint64_t name;  // this schedule's: what it depends on but for offsets and lengths
+    bool is_taken;  // as it is, where it is there: its offsets and lengths have not changed
 };
 
 // What both passes are given.

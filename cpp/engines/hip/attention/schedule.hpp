@@ -131,12 +131,22 @@ RAGGEDDNN_DEVICE inline int64_t number_many(const Schedule& schedule, int64_t ba
     return last_tiles[SCHEDULE_THREADS - 1];
 }
 
+// Whether an execute before this one has left the schedule; its tiles are then to be had again.
+RAGGEDDNN_DEVICE inline bool take_made(const Schedule& schedule) {
+    if (!schedule.is_taken || *schedule.made != schedule.name) return false;
+    const int thread = thread_index();
+    if (thread == 0 && schedule.faults) schedule.faults->owner = schedule.owner;
+    if (thread < 2 * MOST_DIES) schedule.next_work[thread] = 0;
+    return true;
+}
+
 // One block of SCHEDULE_THREADS threads. `Pass`: TILE_ROWS; Sequence; read(params, batch, fault),
 // which makes one; rows(params, sequence), that something is written to; length(sequence), of the
 // other side, which says how long a tile takes.
 template <class Pass>
 RAGGEDDNN_DEVICE void make_schedule(const typename Pass::Params& p, const Schedule& schedule,
                                     ScheduleShared& shared) {
+    if (take_made(schedule)) return;
     const int thread = thread_index();
     const int64_t batches = p.batches;
     if (thread < SCHEDULE_BUCKETS) shared.counts[0][thread] = 0;
@@ -179,7 +189,11 @@ RAGGEDDNN_DEVICE void make_schedule(const typename Pass::Params& p, const Schedu
     }
     const int64_t tiles = is_one_each ? number_own(schedule, batches, own_at, own_place, shared)
                                       : number_many(schedule, batches, shared);
-    if (thread == 0) *schedule.tiles = tiles;
+    if (thread == 0) {
+        *schedule.tiles = tiles;
+        *schedule.made = schedule.name;
+        if (schedule.overwritten) *schedule.overwritten = 0;
+    }
     if (thread < 2 * MOST_DIES) schedule.next_work[thread] = 0;
 }
 
