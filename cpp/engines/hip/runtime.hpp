@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <type_traits>
 
 #if defined(__CUDACC__)
 #include <cuda_runtime.h>
@@ -32,10 +33,11 @@ inline Error synchronize(Stream stream) { return cudaStreamSynchronize(stream); 
 inline Error processor_count(int* count, int device) {
     return cudaDeviceGetAttribute(count, cudaDevAttrMultiProcessorCount, device);
 }
-// A kernel that waits by itself for what the one before it leaves: its blocks may be there earlier.
-template <class Params>
-void launch_early(void (*kernel)(Params), unsigned blocks, int threads, int shared, Stream stream,
-                  const Params& params) {
+// IS_EARLY: a kernel that waits by itself for what the one before it leaves: its blocks may be
+// there earlier.
+template <bool IS_EARLY, class... Params>
+Error launch(void (*kernel)(Params...), unsigned blocks, int threads, int shared, Stream stream,
+             const std::type_identity_t<Params>&... params) {
     cudaLaunchAttribute early{};
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     early.val.programmaticStreamSerializationAllowed = 1;
@@ -45,8 +47,8 @@ void launch_early(void (*kernel)(Params), unsigned blocks, int threads, int shar
     config.dynamicSmemBytes = static_cast<size_t>(shared);
     config.stream = stream;
     config.attrs = &early;
-    config.numAttrs = 1;
-    static_cast<void>(cudaLaunchKernelEx(&config, kernel, params));  // as last_error() says, too
+    config.numAttrs = IS_EARLY ? 1 : 0;
+    return cudaLaunchKernelEx(&config, kernel, params...);
 }
 }  // namespace raggeddnn::hip::gpu
 
@@ -78,13 +80,28 @@ inline Error synchronize(Stream stream) { return hipStreamSynchronize(stream); }
 inline Error processor_count(int* count, int device) {
     return hipDeviceGetAttribute(count, hipDeviceAttributeMultiprocessorCount, device);
 }
-template <class... Arguments>
-void launch_early(Arguments&&...) = delete;  // nothing of AMD's hardware can
+template <bool IS_EARLY, class... Params>
+Error launch(void (*kernel)(Params...), unsigned blocks, int threads, int shared, Stream stream,
+             const std::type_identity_t<Params>&... params) {
+    static_assert(!IS_EARLY, "nothing of AMD's hardware can");
+    void* arguments[] = {const_cast<void*>(static_cast<const void*>(&params))...};
+    return hipLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(blocks),
+                           dim3(static_cast<unsigned>(threads)), arguments,
+                           static_cast<size_t>(shared), stream);
+}
 }  // namespace raggeddnn::hip::gpu
 
 #endif
 
 namespace raggeddnn::hip::gpu {
+
+// Null, or the error's text. It is then not the runtime's last one any more, which the next one to
+// ask would take for its own; what an application left there before stays.
+inline const char* failure(Error error) {
+    if (error == SUCCESS) return nullptr;
+    static_cast<void>(last_error());
+    return text_of(error);
+}
 
 // How many blocks of one kernel a device runs at once. Asked once for each device, when the kernel
 // is also allowed its shared memory: the answers take longer than a launch.
@@ -94,7 +111,7 @@ public:
     template <class Kernel, class Check>
     const char* find(int* blocks, Kernel kernel, int threads, int shared, const Check& check) {
         int device = 0;
-        if (const Error error = current_device(&device)) return text_of(error);
+        if (const Error error = current_device(&device)) return failure(error);
         const bool has_place = static_cast<size_t>(device) < known_.size();
         *blocks = has_place ? known_[device].load(std::memory_order_acquire) : 0;
         if (*blocks > 0) return nullptr;
@@ -106,10 +123,7 @@ public:
             error = blocks_per_processor(&per_processor, kernel, threads, shared);
         }
         if (error == SUCCESS) error = processor_count(&processors, device);
-        if (error != SUCCESS) {
-            static_cast<void>(last_error());  // or the next launch would be blamed for it
-            return text_of(error);
-        }
+        if (error != SUCCESS) return failure(error);
         *blocks = per_processor * processors;
         if (has_place) known_[device].store(*blocks, std::memory_order_release);
         return nullptr;

@@ -18,9 +18,10 @@ const char* launch_backward(const BackwardParams& params, void* stream) {
     const auto on = static_cast<gpu::Stream>(stream);
     const int64_t tiles_q = tiles_of(params.max_rows_q, Queries::TILE_ROWS) * params.batches;
     const int64_t tiles_k = tiles_of(params.max_rows_k, Keys::TILE_ROWS) * params.batches;
-    run_schedules<Queries, Keys><<<2 + clear_blocks(params), SCHEDULE_THREADS, 0, on>>>(
-        params, params.schedule_q, params.schedule_k);
-    if (const char* error = launch_error()) return error;
+    const auto error =
+        gpu::launch<false>(run_schedules<Queries, Keys>, 2 + clear_blocks(params), SCHEDULE_THREADS,
+                           0, on, params, params.schedule_q, params.schedule_k);
+    if (const char* reason = gpu::failure(error)) return reason;
     if (const char* error = launch_pass<Queries>(params, tiles_q * params.heads, on)) return error;
     if constexpr (!__is_same(Values, void)) {
         if (const char* error = launch_pass<Values>(params, tiles_k * Values::heads(params), on)) {

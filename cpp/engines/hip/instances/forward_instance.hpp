@@ -11,9 +11,9 @@ template <class Pass>
 const char* launch_forward(const ForwardParams& params, void* stream) {
     const auto on = static_cast<gpu::Stream>(stream);
     const int64_t tiles = tiles_of(params.max_rows_q, Pass::TILE_ROWS);
-    run_schedule<Pass>
-        <<<1 + clear_blocks(params), SCHEDULE_THREADS, 0, on>>>(params, params.schedule);
-    if (const char* error = launch_error()) return error;
+    const auto error = gpu::launch<false>(run_schedule<Pass>, 1 + clear_blocks(params),
+                                          SCHEDULE_THREADS, 0, on, params, params.schedule);
+    if (const char* reason = gpu::failure(error)) return reason;
     return launch_pass<Pass>(params, tiles * params.batches * params.heads, on);
 }
 

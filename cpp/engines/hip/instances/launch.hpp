@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(Pass::THREADS, Pass::BLOCKS_AT_ONCE)
 // Of threads, beside those that make schedules: as many as processors have room for at once, or
 // nearly so.
 inline constexpr int CLEAR_BLOCKS = 256;
-inline int clear_blocks(const AttentionParams& params) {
+inline unsigned clear_blocks(const AttentionParams& params) {
     for (const ClearedOutput& output : params.cleared) {
         if (output.tensor.data) return CLEAR_BLOCKS;
     }
@@ -75,12 +75,6 @@ inline int64_t tiles_of(int64_t rows, int64_t tile_rows) {
     return (rows + tile_rows - 1) / tile_rows;
 }
 
-// The runtime's word on the launch just made.
-inline const char* launch_error() {
-    const auto error = gpu::last_error();
-    return error == gpu::SUCCESS ? nullptr : gpu::text_of(error);
-}
-
 // `work`: tiles at most. Null, or the runtime's error text.
 template <class Pass>
 const char* launch_pass(const typename Pass::Params& params, int64_t work, gpu::Stream stream) {
@@ -97,12 +91,8 @@ const char* launch_pass(const typename Pass::Params& params, int64_t work, gpu::
         return error;
     }
     const auto blocks = static_cast<unsigned>(work < most ? work : most);
-    if constexpr (Pass::Arch::WAITS_FOR_KERNELS) {
-        gpu::launch_early(kernel, blocks, Pass::THREADS, SHARED, stream, params);
-    } else {
-        kernel<<<blocks, Pass::THREADS, SHARED, stream>>>(params);
-    }
-    return launch_error();
+    return gpu::failure(gpu::launch<Pass::Arch::WAITS_FOR_KERNELS>(kernel, blocks, Pass::THREADS,
+                                                                   SHARED, stream, params));
 }
 
 }  // namespace raggeddnn::hip

@@ -35,7 +35,8 @@ const char* launch_plain_backward(const BackwardParams& p, void* stream) {
     if (const char* error = launch_backward<Passes>(p, stream)) return error;
     if (!p.d_bias.data) return nullptr;
     const auto on = static_cast<gpu::Stream>(stream);
-    begin_bias_tiles<Bias><<<1, 1, 0, on>>>(p);
+    const auto error = gpu::launch<false>(begin_bias_tiles<Bias>, 1, 1, 0, on, p);
+    if (const char* reason = gpu::failure(error)) return reason;
     return launch_pass<Bias>(p, Bias::tiles(p.d_bias), on);
 }
 
