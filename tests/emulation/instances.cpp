@@ -21,7 +21,7 @@ namespace {
 
 #if defined(RAGGEDDNN_EMULATE_HOPPER)
 using EmulatedArch = Hopper;
-constexpr int LANES_TOGETHER = 128;
+constexpr int LANES_TOGETHER = 32;
 #elif defined(RAGGEDDNN_EMULATE_NVIDIA)
 using EmulatedArch = Nvidia;
 constexpr int LANES_TOGETHER = 32;
