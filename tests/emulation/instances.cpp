@@ -68,7 +68,7 @@ void run_pass(const typename Pass::Params& params) {
     for (int i = 0; i < BLOCKS; ++i) {
         // Shared memory holds what the last block left, or NaN.
         std::memset(static_cast<void*>(shared.get()), 0xff, sizeof(*shared));
-        emulation::Block(Pass::THREADS, LANES_TOGETHER, next_seed(), {i, BLOCKS}).run([&] {
+        emulation::Block(Pass::THREADS, LANES_TOGETHER, next_seed()).run([&] {
             Pass::run(params, *shared);
         });
     }

@@ -17,16 +17,10 @@ namespace raggeddnn::emulation {
 // Saves the callee's registers and stack on the old stack, takes the new one.
 extern "C" void raggeddnn_switch_stack(void** from, void* to);
 
-// Which block of how many.
-struct GridPosition {
-    int index;
-    int count;
-};
-
 class Block {
 public:
-    Block(int threads, int wave, uint64_t seed, GridPosition position = {0, 1})
-        : wave_(wave), position_(position), lanes_(static_cast<size_t>(threads)), random_(seed) {}
+    Block(int threads, int wave, uint64_t seed)
+        : wave_(wave), lanes_(static_cast<size_t>(threads)), random_(seed) {}
 
     // Runs `body` on every lane to its end.
     void run(const std::function<void()>& body);
@@ -34,7 +28,6 @@ public:
     static Block& current() { return *current_; }
     int lane_in_block() const { return running_; }
     int threads() const { return static_cast<int>(lanes_.size()); }
-    GridPosition position() const { return position_; }
 
     void barrier() { wait(State::AT_BARRIER); }
 
@@ -74,7 +67,6 @@ private:
 
     inline static Block* current_ = nullptr;
     int wave_;
-    GridPosition position_;
     int running_ = 0;
     void* scheduler_ = nullptr;
     std::vector<Lane> lanes_;

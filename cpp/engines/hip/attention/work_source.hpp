@@ -248,22 +248,23 @@ public:
             at_.count = this->count_tiles();
             at_.turn = 0;
             at_.heads_inverse = UINT32_MAX / this->heads();
-            taken_ = take_one();
-            ask_for(block_index(), 0);  // which no other block is given
+            ask_for(take_one(), 0);
             fetches_begun();
+            // Not at once: the tiles that take longest are other blocks' first ones.
+            number_ = take_one();
             fetched<0>();
         }
         block_barrier();
         if (thread_index() == 0) this->find(at_.next, at_.ahead[0], at_.count);
-        if (thread_index() == ASKER) ask_for(number_of(taken_), 1);
+        if (thread_index() == ASKER) ask_for(number_, 1);
         block_barrier();
     }
     RAGGEDDNN_DEVICE void take() {
         this->take_next(at_);
         if (thread_index() == 0) at_.turn = static_cast<int8_t>(1 - at_.turn);
         // Answered by the time of look_ahead().
-        if (thread_index() == ASKER && has_taken_ && number_of(taken_) < at_.count) {
-            place_ = place_of(number_of(taken_));
+        if (thread_index() == ASKER && has_number_ && number_ < at_.count) {
+            place_ = place_of(number_);
         }
     }
     // What was asked for when the tile before this one was computed has to be there. The next tile
@@ -279,13 +280,13 @@ public:
         if (wave == 0) this->find_work(at_.next, asked, at_.count);
         if (wave == 2) this->find_range(at_.next, asked, at_.count);
         if (wave != 1) return;
-        if (has_taken_) {
-            this->ask(at_.ahead[1 - turn], number_of(taken_), at_.count, [this] { return place_; });
+        if (has_number_) {
+            this->ask(at_.ahead[1 - turn], number_, at_.count, [this] { return place_; });
         } else {
-            ask_for(number_of(take_one()), 1 - turn);
+            ask_for(take_one(), 1 - turn);
         }
-        has_taken_ = Pass::length(at_.sequence) <= FEW_BLOCKS * Pass::BLOCK_ROWS;
-        if (has_taken_) taken_ = take_one();  // on its way until the next tile
+        has_number_ = Pass::length(at_.sequence) <= FEW_BLOCKS * Pass::BLOCK_ROWS;
+        if (has_number_) number_ = take_one();  // on its way until the next tile
     }
     RAGGEDDNN_DEVICE void finish_tile() {}
 
@@ -295,8 +296,6 @@ private:
     static_assert(Pass::THREADS >= 4 * WAVE);
 
     RAGGEDDNN_DEVICE int64_t take_one() const { return TileFinder<Pass>::take(at_.count); }
-    // Blocks begin with the tiles of their own numbers.
-    RAGGEDDNN_DEVICE static int64_t number_of(int64_t taken) { return taken + block_count(); }
     RAGGEDDNN_DEVICE void ask_for(int64_t number, int ahead) {
         this->ask(at_.ahead[ahead], number, at_.count, [&] { return place_of(number); });
     }
@@ -310,9 +309,9 @@ private:
     At& at_;
     // The asker's, of the tile to ask for. Nothing but answers of device memory is ever put there:
     // they stay on their way as long as no other value has to take their place.
-    int64_t taken_;
+    int64_t number_;
     int32_t place_;
-    bool has_taken_ = false;
+    bool has_number_ = false;
 };
 
 }  // namespace raggeddnn::hip

@@ -16,7 +16,6 @@
 namespace raggeddnn::hip {
 __device__ inline int thread_index() { return static_cast<int>(threadIdx.x); }
 __device__ inline int block_index() { return static_cast<int>(blockIdx.x); }
-__device__ inline int block_count() { return static_cast<int>(gridDim.x); }
 __device__ inline int die_index() { return 0; }
 __device__ inline void block_barrier() { __syncthreads(); }
 __device__ inline unsigned long long take_number(unsigned long long* counter) {
@@ -69,9 +68,6 @@ __device__ const T& renewed(const T& parameters) {
 namespace raggeddnn::hip {
 __device__ inline int thread_index() { return static_cast<int>(__builtin_amdgcn_workitem_id_x()); }
 __device__ inline int block_index() { return static_cast<int>(__builtin_amdgcn_workgroup_id_x()); }
-__device__ inline int block_count() {
-    return static_cast<int>(__builtin_amdgcn_grid_size_x() / __builtin_amdgcn_workgroup_size_x());
-}
 // Which die the block runs on (HW_REG_XCC_ID of the CDNA 3 and 4 ISA documents).
 __device__ inline int die_index() {
 #if defined(__gfx942__) || defined(__gfx950__)

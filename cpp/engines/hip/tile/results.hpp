@@ -110,66 +110,35 @@ RAGGEDDNN_DEVICE inline void write_chunk(const uint16_t* from, bool is_valid, bo
     if (is_written) store(reinterpret_cast<ChunkWords*>(to), words);
 }
 
-// By `THREADS` threads, which have met at a barrier since the results were kept.
-template <class Tile, class Rows, int THREADS>
-RAGGEDDNN_DEVICE void write_results(const uint16_t* memory, const RowTarget& target) {
-    if (!target.is_wide) {
-        write_elements<Tile, Rows, THREADS>(memory, target);
-        return;
-    }
-    const int first = renewed_thread_index();
+// ROWS rows from `first_row` on, which are wide, by `THREADS` threads, of which this is number
+// `thread` and which have met since the results were kept.
+template <class Tile, class Rows, int ROWS, int THREADS>
+RAGGEDDNN_DEVICE void write_wide_rows(const uint16_t* memory, int first_row, int thread,
+                                      const RowTarget& target) {
     if constexpr (THREADS % Rows::CHUNKS == 0) {
-        const int row = first / Rows::CHUNKS;
-        const int column = 8 * (first % Rows::CHUNKS);
+        const int row = first_row + thread / Rows::CHUNKS;
+        const int column = 8 * (thread % Rows::CHUNKS);
         constexpr int PASS = THREADS / Rows::CHUNKS;  // rows at a time
         const int rows = column < target.width ? target.rows - row : 0;
         const int valid = target.valid - row;
         uint16_t* to = target.data + row * target.row_stride + column;
 #pragma unroll
-        for (int n = 0; n < Rows::ROWS; n += PASS) {
-            const uint16_t* from = memory;
-            if constexpr (HAS_PITCH<Tile, Rows> && PASS % 8 == 0) {
-                from +=
-                    Tile::template place<Rows>(row, column / 8) + n * Tile::template pitch<Rows>();
-            } else {
-                from += Tile::template place<Rows>(row + n, column / 8);
-            }
-            write_chunk(from, n < valid, n < rows, to);
-            to += PASS * target.row_stride;
-        }
-    } else {
-#pragma unroll 4
-        for (int i = first; i < Rows::ROWS * Rows::CHUNKS; i += THREADS) {
-            const int r = i / Rows::CHUNKS;
-            const int c = 8 * (i % Rows::CHUNKS);
-            write_chunk(memory + Tile::template place<Rows>(r, c / 8), r < target.valid,
-                        r < target.rows && c < target.width,
-                        target.data + r * target.row_stride + c);
-        }
-    }
-}
-
-// The same by a wave whose lanes have met, of its own ROWS rows, which are wide.
-template <class Tile, class Rows, int ROWS>
-RAGGEDDNN_DEVICE void write_rows_of_wave(const uint16_t* memory, int wave_row, int lane,
-                                         const RowTarget& target) {
-    constexpr int PASS = Tile::WAVE / Rows::CHUNKS;  // rows at a time
-    if constexpr (PASS > 0 && Tile::WAVE % Rows::CHUNKS == 0) {
-        const int row = wave_row + lane / Rows::CHUNKS;
-        const int column = 8 * (lane % Rows::CHUNKS);
-        const int rows = column < target.width ? target.rows - row : 0;
-        const int valid = target.valid - row;
-        const int at = Tile::template place<Rows>(row, column / 8);
-        uint16_t* to = target.data + row * target.row_stride + column;
-#pragma unroll
         for (int n = 0; n < ROWS; n += PASS) {
-            write_chunk(memory + Tile::moved_rows(at, n), n < valid, n < rows, to);
+            int at = 0;
+            if constexpr (HAS_PITCH<Tile, Rows> && PASS % 8 == 0) {
+                at = Tile::template place<Rows>(row, column / 8) + n * Tile::template pitch<Rows>();
+            } else if constexpr (requires { Tile::moved_rows(0, 0); }) {
+                at = Tile::moved_rows(Tile::template place<Rows>(row, column / 8), n);
+            } else {
+                at = Tile::template place<Rows>(row + n, column / 8);
+            }
+            write_chunk(memory + at, n < valid, n < rows, to);
             to += PASS * target.row_stride;
         }
     } else {
 #pragma unroll 4
-        for (int i = lane; i < ROWS * Rows::CHUNKS; i += Tile::WAVE) {
-            const int r = wave_row + i / Rows::CHUNKS;
+        for (int i = thread; i < ROWS * Rows::CHUNKS; i += THREADS) {
+            const int r = first_row + i / Rows::CHUNKS;
             const int c = 8 * (i % Rows::CHUNKS);
             write_chunk(memory + Tile::template place<Rows>(r, c / 8), r < target.valid,
                         r < target.rows && c < target.width,
@@ -191,9 +160,9 @@ struct RowFactors {
     float of[PARTS][Tile::STATS];
 };
 
-// A tile's results, by way of `memory`, which waves may be reading when they come here, and from
-// which others may still be writing when one leaves. The factor of a row that is nothing is 0,
-// whatever its sum.
+// A tile's results, by way of `memory`, which waves may be reading when they come here. It is read
+// when they leave, too: who writes there next needs a barrier before. The factor of a row that is
+// nothing is 0, whatever its sum.
 template <class Tile, class Rows, int THREADS, int PARTS, int COLUMN_TILES>
 RAGGEDDNN_DEVICE void write_tile(uint16_t* memory, int wave_row, int lane,
                                  typename Tile::Accumulator (&sum)[PARTS][COLUMN_TILES],
@@ -205,12 +174,16 @@ RAGGEDDNN_DEVICE void write_tile(uint16_t* memory, int wave_row, int lane,
     if constexpr (requires { Tile::KEEPS_TILES; }) {
         if (target.is_wide) {
             Tile::meet();
-            write_rows_of_wave<Tile, Rows, 16 * PARTS>(memory, wave_row, lane, target);
+            write_wide_rows<Tile, Rows, 16 * PARTS, Tile::WAVE>(memory, wave_row, lane, target);
             return;
         }
     }
     block_barrier();
-    write_results<Tile, Rows, THREADS>(memory, target);
+    if (target.is_wide) {
+        write_wide_rows<Tile, Rows, Rows::ROWS, THREADS>(memory, 0, renewed_thread_index(), target);
+    } else {
+        write_elements<Tile, Rows, THREADS>(memory, target);
+    }
 }
 
 }  // namespace raggeddnn::hip
