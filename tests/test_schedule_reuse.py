@@ -124,6 +124,25 @@ def test_another_graph_s_is_not_taken(engine, name, other):
         assert_same(x.run(x.again), results)
 
 
+@pytest.mark.parametrize("name", ["forward", "backward"])
+def test_tables_elsewhere_are_others(engine, name):
+    one = Pass(name, CASE, engine)
+    expected = one.run(one.first)
+    for tensor, value in one.pack.items():
+        if isinstance(value, np.ndarray) and value.dtype.kind == "i":
+            one.pack[tensor] = np.zeros_like(value)
+    assert differ(one.run(one.again), expected)
+
+
+@pytest.mark.parametrize("name", ["forward", "backward"])
+def test_a_workspace_overwritten_from_its_end_has_none(engine, name):
+    one = Pass(name, CASE, engine)
+    expected = one.run(one.first)
+    one.forget_tables()
+    one.workspace[64:] = GARBAGE  # all but the beginning, which says what is there
+    assert differ(one.run(one.again), expected)
+
+
 def test_new_lengths_are_those_of_the_last_execute_without_the_knob(engine):
     one = Pass("forward", CASE, engine)
     one.run(one.first)
@@ -146,8 +165,18 @@ def test_faults_are_those_of_the_execute_that_read_the_tables(engine):
     one.run(one.first)
     fault = one.first.metadata_faults(one.workspace)
     assert fault
+    one.forget_tables()
     one.run(one.again)
     assert one.again.metadata_faults(one.workspace) == fault
+    one.run(one.first)
+    assert one.first.metadata_faults(one.workspace) is None
+
+
+@pytest.mark.parametrize("value", [2, -1])
+def test_the_knob_is_0_or_1(engine, value):
+    graph = sdpa_graph(make_problem(CASE)).graph
+    with pytest.raises(rd.InvalidValueError, match=f"'reuse_schedule' is {value}, expected 0 or 1"):
+        graph.build(engine=engine, knobs={"reuse_schedule": value})
 
 
 def test_engines_without_schedules_have_no_such_knob():

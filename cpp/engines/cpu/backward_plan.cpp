@@ -53,7 +53,8 @@ int64_t slots_for(int threads, int64_t slot_floats) {
 
 }  // namespace
 
-BackwardPlan::BackwardPlan(const plugin::GraphView& graph, const schema::Node& node)
+BackwardPlan::BackwardPlan(const plugin::GraphView& graph, const schema::Node& node,
+                           const plugin::EngineConfig*)
     : problem_(schema::read_sdpa_backward_problem(graph, node)),
       operands_(graph, problem_),
       kernels_(kernels()),

@@ -13,7 +13,8 @@ namespace raggeddnn::cpu {
 class BackwardPlan : public plugin::Plan {
 public:
     // Throws INVALID_VALUE with the reason why the engine cannot run the node.
-    BackwardPlan(const plugin::GraphView& graph, const schema::Node& node);
+    BackwardPlan(const plugin::GraphView& graph, const schema::Node& node,
+                 const plugin::EngineConfig* config);
 
     size_t workspace_size() const override;
     std::string explain_kernel() const override;

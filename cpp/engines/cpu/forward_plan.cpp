@@ -17,7 +17,8 @@ struct ForwardPlan::Call {
     RowTensor stats;
 };
 
-ForwardPlan::ForwardPlan(const plugin::GraphView& graph, const schema::Node& node)
+ForwardPlan::ForwardPlan(const plugin::GraphView& graph, const schema::Node& node,
+                         const plugin::EngineConfig*)
     : problem_(schema::read_sdpa_problem(graph, node)),
       operands_(graph, problem_),
       kernels_(kernels()),

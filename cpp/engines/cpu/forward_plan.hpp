@@ -10,7 +10,8 @@ namespace raggeddnn::cpu {
 class ForwardPlan : public plugin::Plan {
 public:
     // Throws INVALID_VALUE with the reason why the engine cannot run the node.
-    ForwardPlan(const plugin::GraphView& graph, const schema::Node& node);
+    ForwardPlan(const plugin::GraphView& graph, const schema::Node& node,
+                const plugin::EngineConfig* config);
 
     size_t workspace_size() const override;
     std::string explain_kernel() const override;

@@ -11,9 +11,7 @@ namespace raggeddnn::hip {
 
 BackwardPlan::BackwardPlan(const plugin::GraphView& graph, const schema::Node& node,
                            const plugin::EngineConfig* config)
-    : problem_(schema::read_sdpa_backward_problem(graph, node)),
-      operands_(graph, problem_),
-      reuse_(graph, config) {
+    : problem_(schema::read_sdpa_backward_problem(graph, node)), operands_(graph, problem_) {
     const schema::SdpaBackwardProblem& p = problem_;
     check_operands(p, {&p.k, &p.v, &p.o, &p.d_o, &p.dq, &p.dk, &p.dv},
                    {&*p.stats, p.d_stats ? &*p.d_stats : nullptr});
@@ -21,6 +19,7 @@ BackwardPlan::BackwardPlan(const plugin::GraphView& graph, const schema::Node& n
     check_workspace();
     choice_ = choose_kernel(backward_kernels(), p,
                             p.k.heads() == p.v.heads() ? "" : "k and v of different head counts");
+    reuse_.emplace(graph, choice_.kernel->arch + kernel_id(), config);
 }
 
 // A number for each row of each head, the only part of the workspace that may be too large to
@@ -99,9 +98,8 @@ void BackwardPlan::execute(const plugin::ExecuteArgs& args) const {
     WorkspaceCutter cutter(args.workspace, "sdpa_backward");
     cut(cutter, params);
     for (Schedule* schedule : {&params.schedule_q, &params.schedule_k}) {
-        reuse_.name(*schedule, {params.q.data, params.k.data, params.v.data, params.o.data,
-                                params.stats.data, params.d_o.data, params.d_stats.data,
-                                params.d_q.data, params.d_k.data, params.d_v.data});
+        reuse_->name(*schedule, params,
+                     {&params.d_o, &params.d_stats, &params.d_q, &params.d_k, &params.d_v});
     }
     if (const char* error = choice_.kernel->launch(params, args.stream)) {
         fail(ErrorCode::EXECUTION_FAILED, "[sdpa_backward] the kernel did not start: ", error);

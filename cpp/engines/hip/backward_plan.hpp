@@ -36,8 +36,8 @@ private:
 
     schema::SdpaBackwardProblem problem_;
     RuntimeOperands operands_;
-    ScheduleReuse reuse_;
     KernelChoice<BackwardKernel> choice_;
+    std::optional<ScheduleReuse> reuse_;  // set by the constructor, when it knows the kernel
     uint64_t record_owner_ = new_record_owner();
 };
 

@@ -7,12 +7,11 @@ namespace raggeddnn::hip {
 
 ForwardPlan::ForwardPlan(const plugin::GraphView& graph, const schema::Node& node,
                          const plugin::EngineConfig* config)
-    : problem_(schema::read_sdpa_problem(graph, node)),
-      operands_(graph, problem_),
-      reuse_(graph, config) {
+    : problem_(schema::read_sdpa_problem(graph, node)), operands_(graph, problem_) {
     const schema::SdpaProblem& p = problem_;
     check_operands(p, {&p.k, &p.v, &p.o}, {p.stats ? &*p.stats : nullptr});
     choice_ = choose_kernel(forward_kernels(), p);
+    reuse_.emplace(graph, choice_.kernel->arch + kernel_id(), config);
 }
 
 Schedule ForwardPlan::cut(WorkspaceCutter& cutter) const {
@@ -54,8 +53,7 @@ void ForwardPlan::execute(const plugin::ExecuteArgs& args) const {
         params.cleared[1] = cleared_output(*p.stats, params.stats, args.cleared, MINUS_INFINITY);
     WorkspaceCutter cutter(args.workspace, "sdpa");
     params.schedule = cut(cutter);
-    reuse_.name(params.schedule,
-                {params.q.data, params.k.data, params.v.data, params.o.data, params.stats.data});
+    reuse_->name(params.schedule, params);
     if (const char* error = choice_.kernel->launch(params, args.stream)) {
         fail(ErrorCode::EXECUTION_FAILED, "[sdpa] the kernel did not start: ", error);
     }

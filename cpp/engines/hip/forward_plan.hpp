@@ -33,8 +33,8 @@ private:
 
     schema::SdpaProblem problem_;
     RuntimeOperands operands_;
-    ScheduleReuse reuse_;
     KernelChoice<ForwardKernel> choice_;
+    std::optional<ScheduleReuse> reuse_;  // set by the constructor, when it knows the kernel
     uint64_t record_owner_ = new_record_owner();
 };
 

@@ -129,12 +129,26 @@ AttentionParams RuntimeOperands::resolve(const SdpaProblem& p,
     return params;
 }
 
-ScheduleReuse::ScheduleReuse(const plugin::GraphView& graph, const plugin::EngineConfig* config)
-    : graph_(fnv1a(graph.bytes())), is_taken_(config && config->knob(KNOB.name, 0) != 0) {}
+ScheduleReuse::ScheduleReuse(const plugin::GraphView& graph, std::string_view kernel,
+                             const plugin::EngineConfig* config)
+    : plan_(fnv1a(kernel, fnv1a(graph.bytes()))) {
+    if (!config) return;
+    const int64_t knob = config->knob(KNOB.name, KNOB.default_value);
+    if (knob != 0 && knob != 1) invalid("knob '", KNOB.name, "' is ", knob, ", expected 0 or 1");
+    is_taken_ = knob == 1;
+}
 
-void ScheduleReuse::name(Schedule& schedule, std::initializer_list<const void*> memories) const {
-    uint64_t name = graph_;
-    for (const void* memory : memories) name = 2 * name + (memory ? 1 : 0);
+void ScheduleReuse::name(Schedule& schedule, const AttentionParams& p,
+                         std::initializer_list<const RowTensor*> more) const {
+    uint64_t name = plan_;
+    const auto add = [&name](const void* table, bool has_memory) {
+        name = (name ^ reinterpret_cast<uintptr_t>(table)) * 0x9e3779b97f4a7c15ULL;
+        name ^= name >> 32 ^ (has_memory ? 1 : 0);
+    };
+    const auto add_tensor = [&add](const RowTensor& t) { add(t.offsets.data, t.data); };
+    for (const RowTensor* tensor : {&p.q, &p.k, &p.v, &p.o, &p.stats}) add_tensor(*tensor);
+    for (const RowTensor* tensor : more) add_tensor(*tensor);
+    for (const IndexArray* lengths : {&p.lengths_q, &p.lengths_k}) add(lengths->data, true);
     schedule.name = std::max<uint64_t>(name, 1);
     schedule.is_taken = is_taken_;
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "attention/params.hpp"
 #include "kernels.hpp"
@@ -86,24 +87,28 @@ KernelChoice<Kernel> choose_kernel(std::span<const Kernel> kernels, const schema
     return {find_kernel(kernels, true, element, width), why_plain};
 }
 
-// Which schedules of a plan's executes may be taken by later ones, with the same workspace.
+// Which schedules that an execute leaves in its workspace later ones may take.
 class ScheduleReuse {
 public:
     static constexpr plugin::KnobInfo KNOB{
         "reuse_schedule",
         "1: the order of work that an execute of the same graph, with this knob or without, has "
-        "left in the workspace is taken as it is; its offsets and lengths have not changed since",
+        "left in the workspace is taken as it is; nothing of the workspace, the offsets and the "
+        "lengths has changed since",
         0};
 
-    // `config`: null where the plan is not to be executed.
-    ScheduleReuse(const plugin::GraphView& graph, const plugin::EngineConfig* config);
+    // `kernel`: what the schedule depends on of the kernel. `config`: null where the plan is not to
+    // be executed. Throws INVALID_VALUE for a knob that is neither 0 nor 1.
+    ScheduleReuse(const plugin::GraphView& graph, std::string_view kernel,
+                  const plugin::EngineConfig* config);
 
-    // `memories`: of the tensors, of which one without is not read.
-    void name(Schedule& schedule, std::initializer_list<const void*> memories) const;
+    // `more`: tensors beside those of both passes.
+    void name(Schedule& schedule, const AttentionParams& params,
+              std::initializer_list<const RowTensor*> more = {}) const;
 
 private:
-    uint64_t graph_;
-    bool is_taken_;
+    uint64_t plan_;
+    bool is_taken_ = false;
 };
 
 // Cuts the workspace into arrays; without memory it counts the bytes that they take.
@@ -140,6 +145,7 @@ public:
         schedule.place_of_tile = take<int32_t>(count * tiles);
         schedule.tiles = take<int64_t>(1);
         schedule.next_work = take<unsigned long long>(2 * MOST_DIES);
+        schedule.made_behind = take<uint64_t>(1);
         return schedule;
     }
     size_t used() const { return used_; }

@@ -1,12 +1,11 @@
 // An engine that runs single attention nodes: a plan class for each pass, whose constructors throw
-// the reason why they cannot run a node. They take the graph, the node and, where the engine has
-// knobs of its own, the EngineConfig*, null where it is only asked whether it can.
+// the reason why they cannot run a node. They take the graph, the node and a const EngineConfig*,
+// null where it is only asked whether they can.
 #pragma once
 
 #include <memory>
 #include <optional>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #include "raggeddnn/base/error.hpp"
@@ -46,19 +45,9 @@ private:
         }
         const schema::Node& node = graph.node(0);
         if (node.attributes_as_SdpaBackwardAttributes()) {
-            return make_plan<BackwardPlan>(graph, node, config);
+            return std::make_unique<BackwardPlan>(graph, node, config);
         }
-        return make_plan<ForwardPlan>(graph, node, config);
-    }
-    template <class Made>
-    static std::unique_ptr<Plan> make_plan(const GraphView& graph, const schema::Node& node,
-                                           const EngineConfig* config) {
-        if constexpr (std::is_constructible_v<Made, const GraphView&, const schema::Node&,
-                                              const EngineConfig*>) {
-            return std::make_unique<Made>(graph, node, config);
-        } else {
-            return std::make_unique<Made>(graph, node);
-        }
+        return std::make_unique<ForwardPlan>(graph, node, config);
     }
 };
 

@@ -98,11 +98,13 @@ struct Schedule {
     unsigned long long* next_work;
     FaultRecord* faults;
     uint64_t owner;  // of the record: a number of the plan's own
-    // Which schedule is in the workspace, for executes to come; and where the other schedule is
-    // named that this pass overwrites, or null.
+    // Which schedule is in the workspace, for executes to come, at its beginning and behind its
+    // end; and where the other schedule is named that this pass overwrites, or null.
     uint64_t* made;
+    uint64_t* made_behind;
     uint64_t* overwritten;
-    uint64_t name;  // this schedule's: what it depends on but for offsets and lengths
+    uint64_t
+        name;  // this schedule's: what it depends on but for the numbers in offsets and lengths
     bool is_taken;  // as it is, where it is there: its offsets and lengths have not changed
 };
 

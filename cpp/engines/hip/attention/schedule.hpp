@@ -134,6 +134,7 @@ RAGGEDDNN_DEVICE inline int64_t number_many(const Schedule& schedule, int64_t ba
 // Whether an execute before this one has left the schedule; its tiles are then to be had again.
 RAGGEDDNN_DEVICE inline bool take_made(const Schedule& schedule) {
     if (!schedule.is_taken || *schedule.made != schedule.name) return false;
+    if (*schedule.made_behind != schedule.name) return false;
     const int thread = thread_index();
     if (thread == 0 && schedule.faults) schedule.faults->owner = schedule.owner;
     if (thread < 2 * MOST_DIES) schedule.next_work[thread] = 0;
@@ -192,6 +193,7 @@ RAGGEDDNN_DEVICE void make_schedule(const typename Pass::Params& p, const Schedu
     if (thread == 0) {
         *schedule.tiles = tiles;
         *schedule.made = schedule.name;
+        *schedule.made_behind = schedule.name;
         if (schedule.overwritten) *schedule.overwritten = 0;
     }
     if (thread < 2 * MOST_DIES) schedule.next_work[thread] = 0;

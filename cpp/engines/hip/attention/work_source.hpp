@@ -8,6 +8,7 @@
 #include "block_range.hpp"
 #include "mask.hpp"
 #include "pass_work.hpp"
+#include "quotient.hpp"
 #include "schedule.hpp"
 
 namespace raggeddnn::hip {
@@ -39,17 +40,10 @@ struct TileWork : FoundTile<Sequence> {
     FoundTile<Sequence> next;
     AskedTile<Sequence> ahead[ASKED];
     int64_t count;           // of all tiles
-    uint32_t heads_inverse;  // 2^32 / heads, at most
+    uint32_t heads_inverse;  // inverse_of() them
     int8_t turn;             // of those ahead, which comes next
     bool is_asked;           // for the tile after the next
 };
-
-// `number` / `by`, given 2^32 / by or a little less: what a division takes a hundred cycles for.
-RAGGEDDNN_DEVICE inline uint32_t quotient(uint32_t number, uint32_t by, uint32_t inverse) {
-    auto result = static_cast<uint32_t>(uint64_t{number} * inverse >> 32);
-    for (uint32_t rest = number - result * by; rest >= by; rest -= by) ++result;  // twice at most
-    return result;
-}
 
 // What one block of threads has asked for, no other one takes, which at the end all wait for. Where
 // tiles take as long as so many blocks of the other side, the one after the next is therefore asked
@@ -247,7 +241,7 @@ public:
         if (thread_index() == ASKER) {
             at_.count = this->count_tiles();
             at_.turn = 0;
-            at_.heads_inverse = UINT32_MAX / this->heads();
+            at_.heads_inverse = inverse_of(this->heads());
             ask_for(take_one(), 0);
             fetches_begun();
             // Not at once: the tiles that take longest are other blocks' first ones.
