@@ -5,8 +5,6 @@
 
 namespace raggeddnn::hip {
 
-template <class Pass>
-inline constexpr bool BEGINS_EARLY = requires { requires Pass::BEGINS_EARLY; };
 template <bool, class Pass>
 struct SourceOf {
     using Type = WorkSource<Pass>;

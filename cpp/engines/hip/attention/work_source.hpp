@@ -51,6 +51,10 @@ struct TileWork : FoundTile<Sequence> {
 inline constexpr int MANY_BLOCKS = 8;
 inline constexpr int FEW_BLOCKS = 4;
 
+// Passes of EarlySource.
+template <class Pass>
+inline constexpr bool BEGINS_EARLY = requires { requires Pass::BEGINS_EARLY; };
+
 // What sources share. `counter`: of the schedule's, no other pass's.
 template <class Pass>
 class TileFinder {
@@ -152,8 +156,8 @@ private:
         const auto within = static_cast<uint32_t>(asked.number - place.first_tile * all_heads);
         const auto tiles = static_cast<uint32_t>(place.tiles);
         const auto together = static_cast<uint32_t>(place.heads_together);
-        if constexpr (Pass::Arch::DIES == 1) {
-            if (together == 1) {  // mostly, and a division takes a hundred cycles
+        if constexpr (BEGINS_EARLY<Pass>) {  // all wait for it, a hundred cycles for each division
+            if (together == 1) {
                 const uint32_t head = tiles == 1 ? within : within / tiles;
                 return {head, tile_of(place, within - head * tiles)};
             }
