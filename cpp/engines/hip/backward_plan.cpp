@@ -97,10 +97,8 @@ void BackwardPlan::execute(const plugin::ExecuteArgs& args) const {
     }
     WorkspaceCutter cutter(args.workspace, "sdpa_backward");
     cut(cutter, params);
-    for (Schedule* schedule : {&params.schedule_q, &params.schedule_k}) {
-        reuse_->name(*schedule, params,
-                     {&params.d_o, &params.d_stats, &params.d_q, &params.d_k, &params.d_v});
-    }
+    reuse_->name({&params.schedule_q, &params.schedule_k}, params,
+                 {&params.d_o, &params.d_stats, &params.d_q, &params.d_k, &params.d_v});
     if (const char* error = choice_.kernel->launch(params, args.stream)) {
         fail(ErrorCode::EXECUTION_FAILED, "[sdpa_backward] the kernel did not start: ", error);
     }

@@ -53,7 +53,7 @@ void ForwardPlan::execute(const plugin::ExecuteArgs& args) const {
         params.cleared[1] = cleared_output(*p.stats, params.stats, args.cleared, MINUS_INFINITY);
     WorkspaceCutter cutter(args.workspace, "sdpa");
     params.schedule = cut(cutter);
-    reuse_->name(params.schedule, params);
+    reuse_->name({&params.schedule}, params);
     if (const char* error = choice_.kernel->launch(params, args.stream)) {
         fail(ErrorCode::EXECUTION_FAILED, "[sdpa] the kernel did not start: ", error);
     }

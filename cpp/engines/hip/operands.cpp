@@ -138,7 +138,7 @@ ScheduleReuse::ScheduleReuse(const plugin::GraphView& graph, std::string_view ke
     is_taken_ = knob == 1;
 }
 
-void ScheduleReuse::name(Schedule& schedule, const AttentionParams& p,
+void ScheduleReuse::name(std::initializer_list<Schedule*> schedules, const AttentionParams& p,
                          std::initializer_list<const RowTensor*> more) const {
     uint64_t name = plan_;
     const auto add = [&name](const void* table, bool has_memory) {
@@ -149,8 +149,10 @@ void ScheduleReuse::name(Schedule& schedule, const AttentionParams& p,
     for (const RowTensor* tensor : {&p.q, &p.k, &p.v, &p.o, &p.stats}) add_tensor(*tensor);
     for (const RowTensor* tensor : more) add_tensor(*tensor);
     for (const IndexArray* lengths : {&p.lengths_q, &p.lengths_k}) add(lengths->data, true);
-    schedule.name = std::max<uint64_t>(name, 1);
-    schedule.is_taken = is_taken_;
+    for (Schedule* schedule : schedules) {
+        schedule->name = std::max<uint64_t>(name, 1);
+        schedule->is_taken = is_taken_;
+    }
 }
 
 }  // namespace raggeddnn::hip

@@ -102,8 +102,8 @@ public:
     ScheduleReuse(const plugin::GraphView& graph, std::string_view kernel,
                   const plugin::EngineConfig* config);
 
-    // `more`: tensors beside those of both passes.
-    void name(Schedule& schedule, const AttentionParams& params,
+    // An execute's schedules. `more`: tensors beside those of both passes.
+    void name(std::initializer_list<Schedule*> schedules, const AttentionParams& params,
               std::initializer_list<const RowTensor*> more = {}) const;
 
 private:

@@ -103,9 +103,8 @@ struct Schedule {
     uint64_t* made;
     uint64_t* made_behind;
     uint64_t* overwritten;
-    uint64_t
-        name;  // this schedule's: what it depends on but for the numbers in offsets and lengths
-    bool is_taken;  // as it is, where it is there: its offsets and lengths have not changed
+    uint64_t name;  // of all that it depends on but for the numbers in offsets and lengths
+    bool is_taken;  // as it is, where it is there: those have not changed
 };
 
 // What both passes are given.

@@ -131,13 +131,11 @@ RAGGEDDNN_DEVICE inline int64_t number_many(const Schedule& schedule, int64_t ba
     return last_tiles[SCHEDULE_THREADS - 1];
 }
 
-// Whether an execute before this one has left the schedule; its tiles are then to be had again.
+// Whether an execute before this one has left the schedule.
 RAGGEDDNN_DEVICE inline bool take_made(const Schedule& schedule) {
     if (!schedule.is_taken || *schedule.made != schedule.name) return false;
     if (*schedule.made_behind != schedule.name) return false;
-    const int thread = thread_index();
-    if (thread == 0 && schedule.faults) schedule.faults->owner = schedule.owner;
-    if (thread < 2 * MOST_DIES) schedule.next_work[thread] = 0;
+    if (thread_index() == 0 && schedule.faults) schedule.faults->owner = schedule.owner;
     return true;
 }
 
@@ -147,8 +145,9 @@ RAGGEDDNN_DEVICE inline bool take_made(const Schedule& schedule) {
 template <class Pass>
 RAGGEDDNN_DEVICE void make_schedule(const typename Pass::Params& p, const Schedule& schedule,
                                     ScheduleShared& shared) {
-    if (take_made(schedule)) return;
     const int thread = thread_index();
+    if (thread < 2 * MOST_DIES) schedule.next_work[thread] = 0;
+    if (take_made(schedule)) return;
     const int64_t batches = p.batches;
     if (thread < SCHEDULE_BUCKETS) shared.counts[0][thread] = 0;
     if (thread == 0 && schedule.faults) *schedule.faults = {schedule.owner, {}};
@@ -196,7 +195,6 @@ RAGGEDDNN_DEVICE void make_schedule(const typename Pass::Params& p, const Schedu
         *schedule.made_behind = schedule.name;
         if (schedule.overwritten) *schedule.overwritten = 0;
     }
-    if (thread < 2 * MOST_DIES) schedule.next_work[thread] = 0;
 }
 
 }  // namespace raggeddnn::hip

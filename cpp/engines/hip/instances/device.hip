@@ -11,10 +11,10 @@ namespace {
 // Whether the runtime has a device; else why not.
 bool has_device(const char* kind, std::string& why) {
     int count = 0;
-    const gpu::Error error = gpu::device_count(&count);
-    if (error == gpu::SUCCESS && count > 0) return true;
+    const char* const reason = gpu::failure(gpu::device_count(&count));
+    if (!reason && count > 0) return true;
     why = std::string("no ") + kind + " device";
-    if (error != gpu::SUCCESS) why += std::string(": ") + gpu::text_of(error);
+    if (reason) why += std::string(": ") + reason;
     return false;
 }
 
@@ -45,12 +45,11 @@ Capability current_capability() {
 bool is_device_usable(std::string& why) {
     if (!has_device("CUDA", why)) return false;
     cudaFuncAttributes attributes;
-    if (const auto error = cudaFuncGetAttributes(&attributes, probe_kernel)) {
-        gpu::last_error();  // clears it
+    if (const char* reason = gpu::failure(cudaFuncGetAttributes(&attributes, probe_kernel))) {
         const Capability found = current_capability();
         why = "compute capability " + std::to_string(found.major) + "." +
               std::to_string(found.minor) + ", expected one of the build's targets, " +
-              RAGGEDDNN_GPU_TARGETS + ": " + gpu::text_of(error);
+              RAGGEDDNN_GPU_TARGETS + ": " + reason;
         return false;
     }
     return true;
@@ -113,7 +112,7 @@ const char* read_back(void* to, const void* from, size_t bytes, void* stream) {
     const auto on = static_cast<gpu::Stream>(stream);
     auto error = gpu::copy_to_host(to, from, bytes, on);
     if (error == gpu::SUCCESS) error = gpu::synchronize(on);
-    return error == gpu::SUCCESS ? nullptr : gpu::text_of(error);
+    return gpu::failure(error);
 }
 
 const char* engine_name() { return "RAGGEDDNN_HIP_ENGINE"; }
