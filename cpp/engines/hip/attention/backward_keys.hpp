@@ -71,7 +71,7 @@ struct BackwardKeys : KeyGradientWork {
         }
         const Sequence& s = shared_.at.sequence;
         const int64_t head_k = shared_.at.work.head;
-        const int64_t row = shared_.at.work.tile * TILE_ROWS;
+        const int64_t row = int64_t{shared_.at.work.tile} * TILE_ROWS;
         const int64_t first_query = shared_.at.first_column;
         const int group = p_.group_k;
         const int64_t first_head = head_k * group;
@@ -202,7 +202,7 @@ private:
         const Sequence& s = shared_.at.sequence;
         write_tile<Tile, Rows, THREADS>(
             shared_.memory, wave_row_, lane_, gradient, RowFactors<Tile, PARTS>(by).of,
-            target_of(tensor, base, shared_.at.work.head, shared_.at.work.tile * TILE_ROWS,
+            target_of(tensor, base, shared_.at.work.head, int64_t{shared_.at.work.tile} * TILE_ROWS,
                       {rows_to_write(tensor, s.rows_k, p_.max_rows_k), s.valid_k}, width));
     }
 

@@ -69,7 +69,7 @@ struct BackwardQueries : QueryGradientWork {
         const Sequence& s = shared_.at.sequence;
         const int64_t head = shared_.at.work.head;
         const int64_t head_k = shared_.at.work.head_k;
-        const int64_t row = shared_.at.work.tile * TILE_ROWS;
+        const int64_t row = int64_t{shared_.at.work.tile} * TILE_ROWS;
         const int64_t first_key = shared_.at.first_column;
 
         uint16_t* const d_o_memory = shared_.memory + Memory::SECOND_AT;
@@ -143,7 +143,7 @@ struct BackwardQueries : QueryGradientWork {
         const Sequence& s = shared_.at.sequence;
         write_tile<Tile, Rows, THREADS>(
             shared_.memory, wave_row_, lane_, gradient_, RowFactors<Tile, PARTS>(p_.scale).of,
-            target_of(p_.d_q, s.d_q, shared_.at.work.head, shared_.at.work.tile * TILE_ROWS,
+            target_of(p_.d_q, s.d_q, shared_.at.work.head, int64_t{shared_.at.work.tile} * TILE_ROWS,
                       {rows_to_write(p_.d_q, s.rows_q, p_.max_rows_q), s.valid_q}, p_.width));
     }
 
@@ -181,7 +181,7 @@ private:
         }
         loads.stat = RunningSoftmax<Tile>::NOTHING;
         loads.d_stats = 0;
-        const int64_t own = work.tile * TILE_ROWS + term_row(lane_ % TERM_LANES);
+        const int64_t own = int64_t{work.tile} * TILE_ROWS + term_row(lane_ % TERM_LANES);
         if (lane_ % TERM_LANES >= TERM_ROWS || own >= s.valid_q) return;
         loads.stat = static_cast<const float*>(
             p_.stats.data)[s.stats + work.head * p_.stats.head_stride + own * p_.stats.row_stride];
@@ -219,7 +219,7 @@ private:
         const float log_sum = log_sum_of(loads.stat);
         delta = log_sum == COUNTS_FOR_NOTHING ? 0.0F : delta - loads.d_stats;
         const Work& work = shared_.at.work;
-        const int64_t row = work.tile * TILE_ROWS + r;
+        const int64_t row = int64_t{work.tile} * TILE_ROWS + r;
         if (row < shared_.at.sequence.valid_q) {
             delta_of_head(p_, work.batch, work.head)[row] = delta;
         }
@@ -246,7 +246,7 @@ private:
 
     // Of rows that see no key, which the second pass may read with others.
     RAGGEDDNN_DEVICE void clear_delta() const {
-        const int64_t row = shared_.at.work.tile * TILE_ROWS + thread_index();
+        const int64_t row = int64_t{shared_.at.work.tile} * TILE_ROWS + thread_index();
         if (thread_index() >= TILE_ROWS || row >= shared_.at.sequence.valid_q) return;
         delta_of_head(p_, shared_.at.work.batch, shared_.at.work.head)[row] = 0;
     }

@@ -52,11 +52,38 @@ struct Forward : ForwardWork {
             ? Values::SHARED_ELEMENTS
             : QueryStage::SHARED_ELEMENTS;
 
+    // Where a tile's rows are; those of keys from the first block on.
+    struct TileRows {
+        FoundRows<uint16_t> q;
+        FoundRows<uint16_t> k;
+        FoundRows<uint16_t> v;
+        FoundRows<uint16_t> o;
+        FoundRows<float> stats;
+    };
+    RAGGEDDNN_DEVICE static void find_query_rows(const ForwardParams& p, const Sequence& s,
+                                                 const Work& work, TileRows& rows) {
+        const int64_t row = int64_t{work.tile} * TILE_ROWS;
+        const auto output = [&](const RowTensor& tensor) {
+            return RowCounts{rows_to_write(tensor, s.rows_q, p.max_rows_q), s.valid_q};
+        };
+        rows.q = rows_of<uint16_t>(p.q, s.q, work.head, row, {s.valid_q, s.valid_q}, p.width);
+        rows.o = rows_of<uint16_t>(p.o, s.o, work.head, row, output(p.o), p.value_width);
+        if (!p.stats.data) return;
+        rows.stats = rows_of<float>(p.stats, s.stats, work.head, row, output(p.stats), 1);
+    }
+    RAGGEDDNN_DEVICE static void find_key_rows(const ForwardParams& p, const Sequence& s,
+                                               const Work& work, int64_t first_key,
+                                               TileRows& rows) {
+        const RowCounts counts{s.valid_k, s.valid_k};
+        rows.k = rows_of<uint16_t>(p.k, s.k, work.head_k, first_key, counts, p.width);
+        rows.v = rows_of<uint16_t>(p.v, s.v, work.head_v, first_key, counts, p.value_width);
+    }
+
     struct alignas(Arch::SHARED_ALIGNMENT) Shared {
         alignas(Arch::SHARED_ALIGNMENT) uint16_t q[Q_ELEMENTS];
         alignas(Arch::SHARED_ALIGNMENT) uint16_t k[KeyStage::SHARED_ELEMENTS];
         alignas(Arch::SHARED_ALIGNMENT) uint16_t v[SHARES_Q ? 1 : Values::SHARED_ELEMENTS];
-        TileWork<Sequence, BEGINS_EARLY ? 2 : 1> at;
+        TileWork<Sequence, BEGINS_EARLY ? 2 : 1, typename RowsIf<BEGINS_EARLY, TileRows>::Type> at;
     };
 
     static constexpr int BLOCKS_AT_ONCE = Arch::blocks_at_once(THREADS, REGISTERS, sizeof(Shared));
@@ -66,19 +93,16 @@ struct Forward : ForwardWork {
     }
 
     // Of a tile, in two groups of loads.
-    RAGGEDDNN_DEVICE static void begin(const ForwardParams& p, const FoundTile<Sequence>& tile,
-                                       Shared& shared) {
-        if (!tile.work.is_there || tile.blocks <= 0) {
+    template <class Found>
+    RAGGEDDNN_DEVICE static void begin(const ForwardParams& p, const Found& tile, Shared& shared) {
+        if (tile.blocks <= 0) {
             fetches_begun();
             fetches_begun();
             return;
         }
-        const Sequence& s = tile.sequence;
-        QueryStage queries(source_of(p.q, s.q, tile.work.head, s.valid_q, p.width),
-                           tile.work.tile * TILE_ROWS, shared.q);
+        QueryStage queries(source_of(p.q, tile.rows.q, p.width), 0, shared.q);
         queries.begin();
-        KeyStage keys(source_of(p.k, s.k, tile.work.head_k, s.valid_k, p.width), tile.first_column,
-                      shared.k);
+        KeyStage keys(source_of(p.k, tile.rows.k, p.width), 0, shared.k);
         keys.begin();
     }
 
@@ -88,7 +112,7 @@ struct Forward : ForwardWork {
           shared_(shared),
           lane_(renewed_thread_index() % Tile::WAVE),
           wave_row_(uniform(renewed_thread_index() / Tile::WAVE) * WAVE_ROWS),
-          has_rows_(shared.at.work.tile * TILE_ROWS + wave_row_ < shared.at.sequence.valid_q) {}
+          has_rows_(wave_row_ < own_rows().q.valid) {}
 
     template <class Source>
     RAGGEDDNN_DEVICE void compute(Source& source) {
@@ -100,12 +124,10 @@ struct Forward : ForwardWork {
             pass_over(source);
             return;
         }
-        const Sequence& s = shared_.at.sequence;
-        const int64_t first_key = shared_.at.first_column;
-        KeyStage keys(source_of(p_.k, s.k, shared_.at.work.head_k, s.valid_k, p_.width),
-                      first_key + (BEGINS_EARLY ? BLOCK_ROWS : 0), shared_.k);
-        Values values(source_of(p_.v, s.v, shared_.at.work.head_v, s.valid_k, p_.value_width),
-                      first_key, SHARES_Q ? shared_.q : shared_.v);
+        KeyStage keys(source_of(p_.k, own_rows().k, p_.width), BEGINS_EARLY ? BLOCK_ROWS : 0,
+                      shared_.k);
+        Values values(source_of(p_.v, own_rows().v, p_.value_width), 0,
+                      SHARES_Q ? shared_.q : shared_.v);
         bring_first(keys, values, source);
         const ScoreProduct product(shared_.q, wave_row_, lane_);
         if (blocks > 1) keys.begin();
@@ -153,7 +175,6 @@ struct Forward : ForwardWork {
     // Rows of the tile that count get their results; the others, as far as something of the
     // tensor is theirs, get zeros and -inf.
     RAGGEDDNN_DEVICE void write() {
-        const Sequence& s = shared_.at.sequence;
         float inverse[PARTS][Tile::STATS];
 #pragma unroll
         for (int part = 0; part < PARTS; ++part) {
@@ -163,11 +184,20 @@ struct Forward : ForwardWork {
         }
         write_tile<Tile, Queries, THREADS>(
             BEGINS_EARLY ? shared_.v : shared_.q, wave_row_, lane_, output_, inverse,
-            target_of(p_.o, s.o, shared_.at.work.head, shared_.at.work.tile * TILE_ROWS,
-                      {rows_to_write(p_.o, s.rows_q, p_.max_rows_q), s.valid_q}, p_.value_width));
+            target_of(p_.o, own_rows().o, p_.value_width));
     }
 
 private:
+    RAGGEDDNN_DEVICE TileRows own_rows() const {
+        if constexpr (BEGINS_EARLY) {
+            return shared_.at.rows;
+        } else {
+            TileRows rows;
+            find_query_rows(p_, shared_.at.sequence, shared_.at.work, rows);
+            find_key_rows(p_, shared_.at.sequence, shared_.at.work, shared_.at.first_column, rows);
+            return rows;
+        }
+    }
     // Nothing is seen: a tile without blocks.
     template <class Source>
     RAGGEDDNN_DEVICE void pass_over(Source& source) {
@@ -193,9 +223,7 @@ private:
             fold_sign();
         } else {
             constexpr bool IS_EARLY = !Values::WRITES_AT_FINISH;
-            const Sequence& s = shared_.at.sequence;
-            QueryStage queries(source_of(p_.q, s.q, shared_.at.work.head, s.valid_q, p_.width),
-                               shared_.at.work.tile * TILE_ROWS, shared_.q);
+            QueryStage queries(source_of(p_.q, own_rows().q, p_.width), 0, shared_.q);
             queries.begin();
             keys.begin();
             if constexpr (IS_EARLY) values.begin();
@@ -263,16 +291,14 @@ private:
     }
 
     RAGGEDDNN_DEVICE void write_stats(int part, const float (&log_sum)[Tile::STATS]) const {
-        const Sequence& s = shared_.at.sequence;
-        float* stats = static_cast<float*>(p_.stats.data) + s.stats +
-                       shared_.at.work.head * p_.stats.head_stride;
         if (Tile::column_of(lane_, 0) != 0) return;
+        const FoundRows<float> stats = own_rows().stats;
 #pragma unroll
         for (int stat = 0; stat < Tile::STATS; ++stat) {
-            const int64_t row = row_of(part, stat);
-            if (row >= rows_to_write(p_.stats, s.rows_q, p_.max_rows_q)) continue;
-            store(stats + row * p_.stats.row_stride,
-                  row < s.valid_q ? log_sum[stat] : RunningSoftmax<Tile>::NOTHING);
+            const int row = wave_row_ + 16 * part + Tile::row_of_stat(lane_, stat);
+            if (row >= stats.written) continue;
+            store(stats.data + row * p_.stats.row_stride,
+                  row < stats.valid ? log_sum[stat] : RunningSoftmax<Tile>::NOTHING);
         }
     }
 
@@ -281,10 +307,6 @@ private:
 
     RAGGEDDNN_DEVICE float factor() const {
         return p_.scale == 0 ? LOG2_E : __builtin_fabsf(p_.scale) * LOG2_E;
-    }
-    RAGGEDDNN_DEVICE int64_t row_of(int part, int stat) const {
-        return shared_.at.work.tile * TILE_ROWS + wave_row_ + 16 * part +
-               Tile::row_of_stat(lane_, stat);
     }
 
     const ForwardParams& p_;

@@ -77,9 +77,9 @@ struct Band {
 // One batch's place in the order of work.
 struct alignas(16) Place {
     int64_t first_tile;
-    int32_t tiles;  // of each head
-    int32_t batch;
+    int32_t tiles;           // of each head
     int32_t heads_together;  // whose tiles take turns
+    int64_t batch;
 };
 
 // Parts of a GPU that have caches of their own.

@@ -11,8 +11,8 @@ namespace raggeddnn::hip {
 
 struct Work {
     int64_t batch;
-    int64_t tile;
-    int64_t head;
+    int32_t tile;
+    int32_t head;
     int32_t head_k;  // of a tile of queries: whose keys and values it reads
     int32_t head_v;
     bool is_there;
@@ -32,9 +32,8 @@ struct QueryWork {
         return 1.0F / static_cast<float>(p.group_k);
     }
     RAGGEDDNN_DEVICE static void find_heads(const Params& p, Work& work) {
-        const auto head = static_cast<int32_t>(work.head);
-        work.head_k = p.group_k == 1 ? head : head / p.group_k;
-        work.head_v = p.group_v == 1 ? head : head / p.group_v;
+        work.head_k = p.group_k == 1 ? work.head : work.head / p.group_k;
+        work.head_v = p.group_v == 1 ? work.head : work.head / p.group_v;
     }
     RAGGEDDNN_DEVICE static Mask mask(const Params& p, const Sequence& s) {
         return make_mask(p.band, s);

@@ -36,7 +36,7 @@ struct PlainBackwardKeys : KeyGradientWork {
           shared_(shared),
           is_values_(shared.at.work.head >= p.heads_k),
           head_(is_values_ ? shared.at.work.head - p.heads_k : shared.at.work.head),
-          first_key_(shared.at.work.tile * TILE_ROWS) {
+          first_key_(int64_t{shared.at.work.tile} * TILE_ROWS) {
         start_tile(shared.memory);
     }
 

@@ -27,7 +27,7 @@ struct PlainBackwardQueries : QueryGradientWork {
 
     // A tile.
     RAGGEDDNN_DEVICE PlainBackwardQueries(const BackwardParams& p, Shared& shared)
-        : p_(p), shared_(shared), first_row_(shared.at.work.tile * TILE_ROWS) {
+        : p_(p), shared_(shared), first_row_(int64_t{shared.at.work.tile} * TILE_ROWS) {
         start_tile(shared.memory);
     }
 

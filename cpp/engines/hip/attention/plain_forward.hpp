@@ -40,7 +40,7 @@ struct PlainForward : ForwardWork {
                 shared.at.sequence.valid_q,
                 shared.at.work.batch,
                 shared.at.work.head},
-          first_row_(shared.at.work.tile * TILE_ROWS) {
+          first_row_(int64_t{shared.at.work.tile} * TILE_ROWS) {
         start_tile(shared.memory);
         for (int i = 0; i < PLAIN_EACH; ++i) {
             peak_[i] = HIDDEN;

@@ -13,8 +13,12 @@ template <class Tile>
 struct RunningSoftmax {
     static constexpr float NOTHING = -__builtin_inff();
     static constexpr float HUGE = 1 << 20;
+    // Where the largest score grows by less, in powers of 2, what was summed stays as it is: weights
+    // and their sums have as many digits when they are some hundred times as large (as in
+    // FlashAttention-4).
+    static constexpr float GROWTH = 8;
 
-    float peak[Tile::STATS];   // the largest score so far
+    float peak[Tile::STATS];   // the largest score, or one that it has not outgrown
     float total[Tile::STATS];  // this lane's part of the sum of weights
 
     RAGGEDDNN_DEVICE void start() {
@@ -43,7 +47,8 @@ struct RunningSoftmax {
         bool is_huge = false;
 #pragma unroll
         for (int s = 0; s < Tile::STATS; ++s) {
-            const float now = larger(peak[s], Tile::row_max(highest[s]));
+            const float most = larger(peak[s], Tile::row_max(highest[s]));
+            const float now = (most - peak[s]) * factor <= GROWTH ? peak[s] : most;
             // A row that has seen no key yet: its weights become exp2(-inf), 0.
             const float base = now == NOTHING ? 0.0F : now;
             keep[s] = exp2_fast((peak[s] - base) * factor);

@@ -18,9 +18,10 @@ struct SourceOf<true, Pass> {
 // mask(params, sequence) and valid_rows(sequence), of its rows; BLOCK_ROWS, of the other side;
 // IS_LAST_FIRST; and an object of a tile that does compute(source), which calls
 // source.find_next<PENDING>() once, and write(). One that BEGINS_EARLY calls source.look_ahead()
-// instead and has begin(params, tile, shared), which begins the loads of a tile's first blocks; for
-// all tiles but the first, compute() calls it. Its write() has a barrier, after which it reads
-// nothing of shared.at. `counter`: of the schedule's, no other pass's.
+// instead and has TileRows; find_query_rows(params, sequence, work, rows) and find_key_rows(params,
+// sequence, work, first_column, rows), which make them; and begin(params, tile, shared), which begins the loads of a tile's first blocks; for all tiles but
+// the first, compute() calls it. Its write() has a barrier, after which it reads nothing of
+// shared.at. `counter`: of the schedule's, no other pass's.
 template <class Pass>
 RAGGEDDNN_INLINE void run_tiles(const typename Pass::Params& p, const Schedule& schedule,
                                 int counter, typename Pass::Shared& shared) {
@@ -66,9 +67,8 @@ RAGGEDDNN_DEVICE void hide(typename Tile::Accumulator (&tiles)[COUNT], int left,
 
 // The same of all a wave has of a block, where the block needs it: the scores of `Pass`, whose
 // wave's rows begin at `wave_row` of its tile.
-template <class Pass, int COUNT>
-RAGGEDDNN_DEVICE void hide_unseen(const FoundTile<typename Pass::Sequence>& tile, int block,
-                                  int wave_row, int lane, float value,
+template <class Pass, class Found, int COUNT>
+RAGGEDDNN_DEVICE void hide_unseen(const Found& tile, int block, int wave_row, int lane, float value,
                                   typename Pass::Accumulator (&tiles)[Pass::PARTS][COUNT]) {
     using Tile = typename Pass::Tile;
     const bool is_cut_left = block < tile.plain_begin;

@@ -13,8 +13,18 @@
 
 namespace raggeddnn::hip {
 
-// What a tile is, and what it looks at.
-template <class Sequence_>
+// What a tile is, and what it looks at. `Rows`: where those of its tensors are, or NoRows, where
+// every thread finds that out.
+struct NoRows {};
+template <bool, class Rows>
+struct RowsIf {
+    using Type = NoRows;
+};
+template <class Rows>
+struct RowsIf<true, Rows> {
+    using Type = Rows;
+};
+template <class Sequence_, class Rows = NoRows>
 struct alignas(16) FoundTile {
     Work work;
     Sequence_ sequence;
@@ -24,6 +34,7 @@ struct alignas(16) FoundTile {
     int32_t blocks;
     int32_t plain_begin;  // of BlockRange
     int32_t plain_end;
+    Rows rows;
 };
 
 // What the schedule says of a tile not yet found.
@@ -35,9 +46,9 @@ struct alignas(16) AskedTile {
 };
 
 // This tile and those to come. `ASKED`: after the next.
-template <class Sequence, int ASKED = 1>
-struct TileWork : FoundTile<Sequence> {
-    FoundTile<Sequence> next;
+template <class Sequence, int ASKED = 1, class Rows = NoRows>
+struct TileWork : FoundTile<Sequence, Rows> {
+    FoundTile<Sequence, Rows> next;
     AskedTile<Sequence> ahead[ASKED];
     int64_t count;           // of all tiles
     uint32_t heads_inverse;  // inverse_of() them
@@ -56,11 +67,11 @@ template <class Pass>
 inline constexpr bool BEGINS_EARLY = requires { requires Pass::BEGINS_EARLY; };
 
 // What sources share. `counter`: of the schedule's, no other pass's.
-template <class Pass>
+template <class Pass, class Rows = NoRows>
 class TileFinder {
 public:
     using Sequence = typename Pass::Sequence;
-    using Found = FoundTile<Sequence>;
+    using Found = FoundTile<Sequence, Rows>;
     using Asked = AskedTile<Sequence>;
 
     RAGGEDDNN_DEVICE TileFinder(const typename Pass::Params& p, const Schedule& schedule,
@@ -103,27 +114,30 @@ protected:
         fetch<Place>(&asked.place, schedule.places + at);
         fetch<Sequence>(&asked.sequence, static_cast<const Sequence*>(schedule.sequences) + at);
     }
-    // What is found, in three parts.
+    // What is found, in parts; of no tile, nothing but that.
     RAGGEDDNN_DEVICE void find(Found& found, const Asked& asked, int64_t count) const {
-        find_work(found, asked, count);
-        if (!found.work.is_there) return;
-        find_range(found, asked, count);
+        if (is_none(found, asked, count)) return;
+        found.work = work_of(asked);
+        find_range(found, asked, found.work);
         found.sequence = asked.sequence;
+        find_query_rows(found, asked, found.work);
+        find_key_rows(found, asked, found.work);
     }
-    RAGGEDDNN_DEVICE void find_work(Found& found, const Asked& asked, int64_t count) const {
-        found.work.is_there = asked.number < count;
-        if (!found.work.is_there) return;
-        const auto& p = renewed(p_);
+    RAGGEDDNN_DEVICE static bool is_none(Found& found, const Asked& asked, int64_t count) {
+        if (asked.number < count) return false;
+        found.work.is_there = false;
+        found.blocks = 0;
+        return true;
+    }
+    RAGGEDDNN_DEVICE Work work_of(const Asked& asked) const {
         const Turn turn = turn_of(asked);
-        found.work.batch = asked.place.batch;
-        found.work.head = turn.head;
-        found.work.tile = turn.tile;
-        Pass::find_heads(p, found.work);
+        Work work{asked.place.batch, turn.tile, turn.head, 0, 0, true};
+        Pass::find_heads(renewed(p_), work);
+        return work;
     }
-    RAGGEDDNN_DEVICE void find_range(Found& found, const Asked& asked, int64_t count) const {
-        if (asked.number >= count) return;
+    RAGGEDDNN_DEVICE void find_range(Found& found, const Asked& asked, const Work& work) const {
         found.mask = Pass::mask(renewed(p_), asked.sequence);
-        const int64_t row = turn_of(asked).tile * Pass::TILE_ROWS;
+        const int64_t row = int64_t{work.tile} * Pass::TILE_ROWS;
         const int64_t left = Pass::valid_rows(asked.sequence) - row;
         const BlockRange range = block_range(
             found.mask, row, left < Pass::TILE_ROWS ? left : Pass::TILE_ROWS, Pass::BLOCK_ROWS);
@@ -132,6 +146,22 @@ protected:
         found.blocks = static_cast<int32_t>(range.end - range.begin);
         found.plain_begin = static_cast<int32_t>(range.plain_begin - range.begin);
         found.plain_end = static_cast<int32_t>(range.plain_end - range.begin);
+    }
+    RAGGEDDNN_DEVICE void find_query_rows(Found& found, const Asked& asked,
+                                          const Work& work) const {
+        if constexpr (BEGINS_EARLY<Pass>) {
+            Pass::find_query_rows(renewed(p_), asked.sequence, work, found.rows);
+        }
+    }
+    // Without find_range(), which another thread may be at.
+    RAGGEDDNN_DEVICE void find_key_rows(Found& found, const Asked& asked, const Work& work) const {
+        if constexpr (BEGINS_EARLY<Pass>) {
+            const typename Pass::Params& p = renewed(p_);
+            const Mask mask = Pass::mask(p, asked.sequence);
+            const int64_t key = mask.first_key(int64_t{work.tile} * Pass::TILE_ROWS);
+            Pass::find_key_rows(p, asked.sequence, work, key / Pass::BLOCK_ROWS * Pass::BLOCK_ROWS,
+                                found.rows);
+        }
     }
     // By as many threads as it has pieces, of which this is number `piece`.
     RAGGEDDNN_DEVICE static void find_sequence(Found& found, const Asked& asked, int piece) {
@@ -146,12 +176,12 @@ protected:
 
 private:
     struct Turn {
-        int64_t head;
-        int64_t tile;
+        int32_t head;
+        int32_t tile;
     };
     RAGGEDDNN_DEVICE Turn turn_of(const Asked& asked) const {
         const Place& place = asked.place;
-        const int64_t all_heads = Pass::heads(renewed(p_));
+        const auto all_heads = this->heads();
         // Fewer than 2^32 in a batch, whose output would else be larger than any memory.
         const auto within = static_cast<uint32_t>(asked.number - place.first_tile * all_heads);
         const auto tiles = static_cast<uint32_t>(place.tiles);
@@ -159,18 +189,18 @@ private:
         if constexpr (BEGINS_EARLY<Pass>) {  // all wait for it, a hundred cycles for each division
             if (together == 1) {
                 const uint32_t head = tiles == 1 ? within : within / tiles;
-                return {head, tile_of(place, within - head * tiles)};
+                return {static_cast<int32_t>(head), tile_of(place, within - head * tiles)};
             }
         }
         const uint32_t first_head = within / (tiles * together) * together;
-        const uint32_t left_heads = static_cast<uint32_t>(all_heads) - first_head;
+        const uint32_t left_heads = all_heads - first_head;
         const uint32_t heads = together < left_heads ? together : left_heads;
         const uint32_t turn = within - first_head * tiles;
-        const int64_t tile = turn / heads;
-        return {first_head + turn % heads, tile_of(place, tile)};
+        return {static_cast<int32_t>(first_head + turn % heads), tile_of(place, turn / heads)};
     }
-    RAGGEDDNN_DEVICE static int64_t tile_of(const Place& place, int64_t turn) {
-        return Pass::IS_LAST_FIRST ? place.tiles - 1 - turn : turn;
+    RAGGEDDNN_DEVICE static int32_t tile_of(const Place& place, uint32_t turn) {
+        const auto tile = static_cast<int32_t>(turn);
+        return Pass::IS_LAST_FIRST ? place.tiles - 1 - tile : tile;
     }
     // 16 bytes of a record.
     template <class Record>
@@ -235,13 +265,15 @@ private:
 // For passes that begin the loads of the next tile before this one is done: four waves share it,
 // while a product is computed.
 template <class Pass>
-class EarlySource : TileFinder<Pass> {
+class EarlySource : TileFinder<Pass, typename Pass::TileRows> {
+    using Finder = TileFinder<Pass, typename Pass::TileRows>;
+
 public:
-    using At = TileWork<typename Pass::Sequence, 2>;
+    using At = TileWork<typename Pass::Sequence, 2, typename Pass::TileRows>;
 
     RAGGEDDNN_DEVICE EarlySource(const typename Pass::Params& p, const Schedule& schedule,
                                  int counter, At& at)
-        : TileFinder<Pass>(p, schedule, counter), at_(at) {
+        : Finder(p, schedule, counter), at_(at) {
         if (thread_index() == ASKER) {
             at_.count = this->count_tiles();
             at_.turn = 0;
@@ -275,16 +307,19 @@ public:
         const int lane = thread_index() % WAVE;
         if (wave == 3) this->find_sequence(at_.next, asked, lane);
         if (lane != 0) return;
-        if (wave == 0) this->find_work(at_.next, asked, at_.count);
-        if (wave == 2) this->find_range(at_.next, asked, at_.count);
-        if (wave != 1) return;
-        if (has_number_) {
-            this->ask(at_.ahead[1 - turn], number_, at_.count, [this] { return place_; });
-        } else {
-            ask_for(take_one(), 1 - turn);
+        if (wave == ASKER / WAVE) {
+            look_further(1 - turn);
+        } else if (!this->is_none(at_.next, asked, at_.count)) {
+            const Work work = this->work_of(asked);
+            if (wave == 0) {
+                at_.next.work = work;
+                this->find_query_rows(at_.next, asked, work);
+            } else if (wave == 2) {
+                this->find_range(at_.next, asked, work);
+            } else {
+                this->find_key_rows(at_.next, asked, work);
+            }
         }
-        has_number_ = Pass::length(at_.sequence) <= FEW_BLOCKS * Pass::BLOCK_ROWS;
-        if (has_number_) number_ = take_one();  // on its way until the next tile
     }
     RAGGEDDNN_DEVICE void finish_tile() {}
 
@@ -293,7 +328,16 @@ private:
     static constexpr int ASKER = WAVE;
     static_assert(Pass::THREADS >= 4 * WAVE);
 
-    RAGGEDDNN_DEVICE int64_t take_one() const { return TileFinder<Pass>::take(at_.count); }
+    RAGGEDDNN_DEVICE void look_further(int ahead) {
+        if (has_number_) {
+            this->ask(at_.ahead[ahead], number_, at_.count, [this] { return place_; });
+        } else {
+            ask_for(take_one(), ahead);
+        }
+        has_number_ = Pass::length(at_.sequence) <= FEW_BLOCKS * Pass::BLOCK_ROWS;
+        if (has_number_) number_ = take_one();  // on its way until the next tile
+    }
+    RAGGEDDNN_DEVICE int64_t take_one() const { return Finder::take(at_.count); }
     RAGGEDDNN_DEVICE void ask_for(int64_t number, int ahead) {
         this->ask(at_.ahead[ahead], number, at_.count, [&] { return place_of(number); });
     }
@@ -301,7 +345,7 @@ private:
     RAGGEDDNN_DEVICE int32_t place_of(int64_t number) const {
         const auto low = static_cast<uint32_t>(number);
         return number == low ? this->place_of_tile(quotient(low, this->heads(), at_.heads_inverse))
-                             : TileFinder<Pass>::place_of(number);
+                             : Finder::place_of(number);
     }
 
     At& at_;

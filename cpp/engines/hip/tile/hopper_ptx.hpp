@@ -42,17 +42,22 @@ __device__ inline void warpgroup_wait() {
 // An operand in shared memory in the layout of 128-byte swizzles: groups of eight rows of 128
 // bytes, 1024 bytes from group to group. `panel_bytes`: between panels of 64 columns, for operands
 // whose columns are the product's.
-using MatrixDescriptor = uint64_t;
+struct MatrixDescriptor {
+    uint32_t low;  // all that operands differ in
+
+    __device__ uint64_t word() const {
+        constexpr uint64_t STRIDE = 1024 >> 4;
+        constexpr uint64_t SWIZZLE_128 = uint64_t{1} << 30;
+        return (SWIZZLE_128 | STRIDE) << 32 | low;
+    }
+};
 __device__ inline MatrixDescriptor matrix_descriptor(const uint16_t* memory, int panel_bytes) {
-    const uint64_t address = (shared_address(memory) & 0x3ffffU) >> 4;
-    const uint64_t leading = static_cast<uint64_t>(panel_bytes >> 4) << 16;
-    constexpr uint64_t STRIDE = uint64_t{1024 >> 4} << 32;
-    constexpr uint64_t SWIZZLE_128 = uint64_t{1} << 62;
-    return address | leading | STRIDE | SWIZZLE_128;
+    const uint32_t address = (shared_address(memory) & 0x3ffffU) >> 4;
+    return {address | static_cast<uint32_t>(panel_bytes >> 4) << 16};
 }
 // The operand so many elements on, a multiple of eight: cheaper than one made anew.
 __device__ inline MatrixDescriptor moved(MatrixDescriptor descriptor, int elements) {
-    return descriptor + static_cast<uint64_t>(elements / 8);
+    return {descriptor.low + static_cast<uint32_t>(elements / 8)};
 }
 
 // Products of 64 rows by COLUMNS columns by 16, for one type of elements. The sums of a lane are
@@ -86,7 +91,7 @@ struct Wgmma;
                          ", 0; wgmma.mma_async.sync.aligned.m64n" COLUMNS "k16.f32." TYPE "." TYPE \
                          " {" NAMES "}, " I0 ", " I1 ", p, 1, 1, 0, 0;}"                           \
                          : __VA_ARGS__                                                             \
-                         : "l"(a), "l"(b), "r"(adds));                                             \
+                         : "l"(a.word()), "l"(b.word()), "r"(adds));                               \
         }                                                                                          \
         template <class Accumulator>                                                               \
         __device__ static void registers(Accumulator* c, const uint32_t (&a)[4],                   \
@@ -94,7 +99,7 @@ struct Wgmma;
             asm volatile("wgmma.mma_async.sync.aligned.m64n" COLUMNS "k16.f32." TYPE "." TYPE      \
                          " {" NAMES "}, {" I0 "," I1 "," I2 "," I3 "}, " I4 ", 1, 1, 1, 1;"        \
                          : __VA_ARGS__                                                             \
-                         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                    \
+                         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b.word()));             \
         }                                                                                          \
         /* After a wait: the compiler reads no sum before it. */                                   \
         template <class Accumulator>                                                               \

@@ -93,22 +93,26 @@ struct RegularStage : Slots<Block, SLOTS> {
     static constexpr int PASS = THREADS / Block::CHUNKS;  // rows at a time
     static constexpr int PER_THREAD = Block::ROWS / PASS;
 
-    RAGGEDDNN_DEVICE RegularStage(const RowSource& source, int64_t first_row, uint16_t* memory)
-        : Slots<Block, SLOTS>{memory}, place_(Tile::template place<Block>(row(), column() / 8)) {
+    template <class Row>
+    RAGGEDDNN_DEVICE RegularStage(const RowSource& source, Row first_row, uint16_t* memory)
+        : Slots<Block, SLOTS>{memory},
+          place_(Tile::template place<Block>(static_cast<int>(row()),
+                                             static_cast<int>(column() / 8))) {
         restart(source, first_row);
     }
-    RAGGEDDNN_DEVICE void restart(const RowSource& whole, int64_t first_row) {
+    template <class Row>
+    RAGGEDDNN_DEVICE void restart(const RowSource& whole, Row first_row) {
         const RowSource source = whole.from(first_row);
-        next_ = source.at(row(), column());
+        next_ = source.data + (row() * source.row_stride + column());
         step_ = PASS * source.row_stride;
-        rows_ = column() < source.width ? source.rows - row() : 0;
-        const int columns = source.width - column();
-        single_ = source.is_wide ? 0 : columns < 1 ? -1 : columns < 8 ? columns : 8;
+        rows_ = static_cast<int>(column()) < source.width ? source.rows - static_cast<int>(row())
+                                                          : 0;
+        narrow_ = source.is_wide ? 0 : source.width;
     }
     RAGGEDDNN_DEVICE void begin() {
         uint16_t* memory = this->advance();
-        if (single_ != 0) {
-            gather(memory + place_, next_, step_, rows_, single_);
+        if (narrow_ != 0) {
+            gather(memory + place_, next_, step_, rows_, narrow_ - static_cast<int>(column()));
             next_ += PER_THREAD * step_;
         } else {
 #pragma unroll
@@ -123,8 +127,10 @@ struct RegularStage : Slots<Block, SLOTS> {
     }
 
 private:
-    RAGGEDDNN_DEVICE static int row() { return thread_index() / Block::CHUNKS; }
-    RAGGEDDNN_DEVICE static int column() { return 8 * (thread_index() % Block::CHUNKS); }
+    // Never negative, as the compiler is to know.
+    RAGGEDDNN_DEVICE static uint32_t thread() { return static_cast<uint32_t>(thread_index()); }
+    RAGGEDDNN_DEVICE static uint32_t row() { return thread() / Block::CHUNKS; }
+    RAGGEDDNN_DEVICE static uint32_t column() { return 8 * (thread() % Block::CHUNKS); }
 
     // Element by element, where no wide load can read the rows: slow, and out of the way.
     RAGGEDDNN_COLD static void gather(uint16_t* to, const uint16_t* from, int64_t step, int rows,
@@ -143,7 +149,7 @@ private:
     int64_t step_;  // elements
     int rows_;      // from there on that exist
     int place_;
-    int single_;  // not 0: elements of a chunk, copied one by one; below 0: none
+    int narrow_;  // the width, where chunks are copied element by element, or 0
 };
 
 template <class Block, int THREADS>
