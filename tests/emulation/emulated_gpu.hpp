@@ -34,6 +34,10 @@ const T& renewed(const T& parameters) {
     return parameters;
 }
 template <class T>
+T kept(T value) {
+    return value;
+}
+template <class T>
 void store(T* to, T value) {
     *to = value;
 }

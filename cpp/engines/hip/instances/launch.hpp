@@ -20,8 +20,7 @@ __global__ void __launch_bounds__(Pass::THREADS, Pass::BLOCKS_AT_ONCE)
         extern __shared__ __align__(1024) unsigned char raggeddnn_pass_shared[];
         // One value, kept: the compiler would else find it out again behind each barrier, which takes
         // longer than a read of it, and did not take descriptors made of it for uniform.
-        auto at = static_cast<uint32_t>(__cvta_generic_to_shared(raggeddnn_pass_shared));
-        asm volatile("" : "+r"(at));
+        const uint32_t at = kept(shared_address(raggeddnn_pass_shared));
         Pass::run(params, *static_cast<typename Pass::Shared*>(__cvta_shared_to_generic(at)));
 #else  // where the compiler plans with what it knows of
         __shared__ typename Pass::Shared shared;

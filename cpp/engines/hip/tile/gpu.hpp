@@ -57,6 +57,14 @@ template <class T>
 __device__ const T& renewed(const T& parameters) {
     return parameters;
 }
+// A value that stays in a register, where the compiler would rather compute it again and again.
+__device__ inline int kept(int value) {
+    asm volatile("" : "+r"(value));
+    return value;
+}
+__device__ inline uint32_t kept(uint32_t value) {
+    return static_cast<uint32_t>(kept(static_cast<int>(value)));
+}
 }  // namespace raggeddnn::hip
 
 #else

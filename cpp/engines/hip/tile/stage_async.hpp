@@ -96,8 +96,8 @@ struct RegularStage : Slots<Block, SLOTS> {
     template <class Row>
     RAGGEDDNN_DEVICE RegularStage(const RowSource& source, Row first_row, uint16_t* memory)
         : Slots<Block, SLOTS>{memory},
-          place_(Tile::template place<Block>(static_cast<int>(row()),
-                                             static_cast<int>(column() / 8))) {
+          place_(kept(Tile::template place<Block>(static_cast<int>(row()),
+                                                  static_cast<int>(column() / 8)))) {
         restart(source, first_row);
     }
     template <class Row>
