@@ -11,6 +11,7 @@ import hidden_pairs
 import numpy as np
 import pytest
 import raggeddnn as rd
+from growing_scores import growing_scores
 from plugins.fakes import load, verdicts
 from raggeddnn.testing import CASES, Case, make_problem
 from raggeddnn.testing.checks import run_and_check
@@ -60,6 +61,14 @@ def test_scores_that_are_large_and_finite(engine, dtype):
     rng = np.random.default_rng(0)
     for x in (problem.q, problem.k):
         x[:] = rng.uniform(-3e4, 3e4, x.shape)
+    sdpa = sdpa_graph(problem)
+    run_and_check(sdpa, sdpa.build(engine), problem)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_largest_scores_grow_by_little_and_by_much(engine, dtype):
+    """What was summed is scaled only where they grow by much."""
+    problem = growing_scores(dtype)
     sdpa = sdpa_graph(problem)
     run_and_check(sdpa, sdpa.build(engine), problem)
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import raggeddnn as rd
+from growing_scores import growing_scores
 from metadata_faults import CASE, FILL, SINGLE, host_message, name_of, put, rows_of_batch
 from raggeddnn.testing import CASES, Problem, assert_sdpa_close, make_problem
 from raggeddnn.testing.checks import PREFILLS, assert_same_bits, check_written_rows
@@ -73,17 +74,25 @@ class OnDevice:
         return {n: to_host(self.torch, pack[tensors[n]], a) for n, a in outputs.items()}
 
 
-@pytest.mark.parametrize("case", READ, ids=lambda case: case.name)
-def test_case(case):
-    problem = make_problem(case)
+def check(problem: Problem, name: str) -> None:
     device = OnDevice(problem)
     first, second = (device.run(problem, fill) for fill in PREFILLS)
     for outputs, fill in zip((first, second), PREFILLS, strict=True):
         check_written_rows(device.sdpa, problem, outputs, fill, reference=False)
     valid = problem.side_q.written
     o, lse = device.sdpa.o_rows(first, problem), device.sdpa.lse_rows(first, problem)
-    assert_same_bits(o[valid], device.sdpa.o_rows(second, problem)[valid], case.name)
+    assert_same_bits(o[valid], device.sdpa.o_rows(second, problem)[valid], name)
     assert_sdpa_close(o, lse, problem, label=ENGINE)
+
+
+@pytest.mark.parametrize("case", READ, ids=lambda case: case.name)
+def test_case(case):
+    check(make_problem(case), case.name)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_largest_scores_grow_by_little_and_by_much(dtype):
+    check(growing_scores(dtype), "growing")
 
 
 def test_what_is_not_read_is_refused():

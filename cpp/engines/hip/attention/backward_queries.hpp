@@ -143,7 +143,8 @@ struct BackwardQueries : QueryGradientWork {
         const Sequence& s = shared_.at.sequence;
         write_tile<Tile, Rows, THREADS>(
             shared_.memory, wave_row_, lane_, gradient_, RowFactors<Tile, PARTS>(p_.scale).of,
-            target_of(p_.d_q, s.d_q, shared_.at.work.head, int64_t{shared_.at.work.tile} * TILE_ROWS,
+            target_of(p_.d_q, s.d_q, shared_.at.work.head,
+                      int64_t{shared_.at.work.tile} * TILE_ROWS,
                       {rows_to_write(p_.d_q, s.rows_q, p_.max_rows_q), s.valid_q}, p_.width));
     }
 

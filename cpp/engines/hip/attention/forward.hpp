@@ -182,9 +182,9 @@ struct Forward : ForwardWork {
             softmax_[part].finish(factor(), inverse[part], log_sum);
             if (p_.stats.data) write_stats(part, log_sum);
         }
-        write_tile<Tile, Queries, THREADS>(
-            BEGINS_EARLY ? shared_.v : shared_.q, wave_row_, lane_, output_, inverse,
-            target_of(p_.o, own_rows().o, p_.value_width));
+        write_tile<Tile, Queries, THREADS>(BEGINS_EARLY ? shared_.v : shared_.q, wave_row_, lane_,
+                                           output_, inverse,
+                                           target_of(p_.o, own_rows().o, p_.value_width));
     }
 
 private:

@@ -177,8 +177,7 @@ RAGGEDDNN_DEVICE void make_schedule(const typename Pass::Params& p, const Schedu
         // From a bucket's end to its beginning.
         const int64_t at = add_shared(&ends[bucket_of(Pass::length(s))], -1) - 1;
         const int64_t tiles = (Pass::rows(p, s) + Pass::TILE_ROWS - 1) / Pass::TILE_ROWS;
-        const Place place{0, static_cast<int32_t>(tiles), heads_together<Pass>(p, s),
-                          b};
+        const Place place{0, static_cast<int32_t>(tiles), heads_together<Pass>(p, s), b};
         if (is_one_each) {
             own_at = at;
             own_place = place;

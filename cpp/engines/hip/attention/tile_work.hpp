@@ -19,9 +19,10 @@ struct SourceOf<true, Pass> {
 // IS_LAST_FIRST; and an object of a tile that does compute(source), which calls
 // source.find_next<PENDING>() once, and write(). One that BEGINS_EARLY calls source.look_ahead()
 // instead and has TileRows; find_query_rows(params, sequence, work, rows) and find_key_rows(params,
-// sequence, work, first_column, rows), which make them; and begin(params, tile, shared), which begins the loads of a tile's first blocks; for all tiles but
-// the first, compute() calls it. Its write() has a barrier, after which it reads nothing of
-// shared.at. `counter`: of the schedule's, no other pass's.
+// sequence, work, first_column, rows), which make them; and begin(params, tile, shared), which
+// begins the loads of a tile's first blocks; for all tiles but the first, compute() calls it. Its
+// write() has a barrier, after which it reads nothing of shared.at. `counter`: of the schedule's,
+// no other pass's.
 template <class Pass>
 RAGGEDDNN_INLINE void run_tiles(const typename Pass::Params& p, const Schedule& schedule,
                                 int counter, typename Pass::Shared& shared) {

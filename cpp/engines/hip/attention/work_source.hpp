@@ -116,18 +116,19 @@ protected:
     }
     // What is found, in parts; of no tile, nothing but that.
     RAGGEDDNN_DEVICE void find(Found& found, const Asked& asked, int64_t count) const {
-        if (is_none(found, asked, count)) return;
+        if (asked.number >= count) {
+            find_none(found);
+            return;
+        }
         found.work = work_of(asked);
         find_range(found, asked, found.work);
         found.sequence = asked.sequence;
         find_query_rows(found, asked, found.work);
         find_key_rows(found, asked, found.work);
     }
-    RAGGEDDNN_DEVICE static bool is_none(Found& found, const Asked& asked, int64_t count) {
-        if (asked.number < count) return false;
+    RAGGEDDNN_DEVICE static void find_none(Found& found) {
         found.work.is_there = false;
         found.blocks = 0;
-        return true;
     }
     RAGGEDDNN_DEVICE Work work_of(const Asked& asked) const {
         const Turn turn = turn_of(asked);
@@ -309,7 +310,9 @@ public:
         if (lane != 0) return;
         if (wave == ASKER / WAVE) {
             look_further(1 - turn);
-        } else if (!this->is_none(at_.next, asked, at_.count)) {
+        } else if (asked.number >= at_.count) {
+            if (wave == 0) this->find_none(at_.next);
+        } else {
             const Work work = this->work_of(asked);
             if (wave == 0) {
                 at_.next.work = work;

@@ -18,9 +18,10 @@ __global__ void __launch_bounds__(Pass::THREADS, Pass::BLOCKS_AT_ONCE)
         await_kernels_before();
 #if defined(__CUDACC__)  // where more than 48 KB has to be asked for at the launch
         extern __shared__ __align__(1024) unsigned char raggeddnn_pass_shared[];
-        // One value, kept: the compiler would else find it out again behind each barrier, which takes
-        // longer than a read of it, and did not take descriptors made of it for uniform.
-        const uint32_t at = kept(shared_address(raggeddnn_pass_shared));
+        // Kept, where threads have registers to spare: the compiler would else find it out again
+        // behind each barrier, and not take what is computed from it for the same in all lanes.
+        uint32_t at = shared_address(raggeddnn_pass_shared);
+        if constexpr (Pass::THREADS <= 128) at = kept(at);
         Pass::run(params, *static_cast<typename Pass::Shared*>(__cvta_shared_to_generic(at)));
 #else  // where the compiler plans with what it knows of
         __shared__ typename Pass::Shared shared;

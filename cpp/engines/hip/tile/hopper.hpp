@@ -22,6 +22,10 @@ struct HopperTile : NvidiaTile<Element> {
     RAGGEDDNN_DEVICE static constexpr int pitch() {
         return 64;
     }
+    template <class Block>
+    RAGGEDDNN_DEVICE static constexpr int panel_pitch() {
+        return 64 * Block::ROWS;
+    }
     RAGGEDDNN_DEVICE static void show_to_products() { fence_async_proxy(); }
 
     // place() so many rows on, where none of that number's last three bits is one of the row's.

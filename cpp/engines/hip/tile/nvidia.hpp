@@ -51,6 +51,11 @@ struct NvidiaTile {
     RAGGEDDNN_DEVICE static constexpr int pitch() {
         return Block::WIDTH;
     }
+    // Between a chunk and the one 64 columns on.
+    template <class Block>
+    RAGGEDDNN_DEVICE static constexpr int panel_pitch() {
+        return 64;
+    }
     // What stages wrote is what products read.
     RAGGEDDNN_DEVICE static void show_to_products() {}
 

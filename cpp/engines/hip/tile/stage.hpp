@@ -51,19 +51,6 @@ struct RowSource {
     }
 };
 
-// Rows that no wide load can read, by `THREADS` threads, element by element: slow, and out of the
-// way.
-template <class Tile, class Block, int THREADS>
-RAGGEDDNN_COLD void gather_rows(uint16_t* memory, RowSource source) {
-#pragma unroll 1
-    for (int i = thread_index(); i < Block::ROWS * Block::WIDTH; i += THREADS) {
-        const int row = i / Block::WIDTH;
-        const int column = i % Block::WIDTH;
-        memory[Tile::template place<Block>(row, column / 8) + column % 8] =
-            source.element(row, column);
-    }
-}
-
 // The blocks that the stages began last are in shared memory, for every thread of the block of
 // threads; `PENDING` blocks of other stages, begun after these, need not be. What was there before
 // must not be needed any more, but by products not finished.

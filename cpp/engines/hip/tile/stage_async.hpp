@@ -48,99 +48,83 @@ struct Slots {
     int arrived = 0;
 };
 
-// Blocks of rows one after another, by `THREADS` threads, into `SLOTS` places in turns.
+// Blocks of rows one after another, by `THREADS` threads, into `SLOTS` places in turns. As
+// stage_registers.hpp has it. Eight threads share a row of a panel of 64 columns, and take one
+// panel after the other: a thread's places differ by constants, and it keeps little more than the
+// address of its next chunk.
 template <class Tile, class Block, int THREADS, int SLOTS>
-struct GeneralStage : Slots<Block, SLOTS> {
-    static constexpr int PER_THREAD = (Block::ROWS * Block::CHUNKS + THREADS - 1) / THREADS;
-
-    RAGGEDDNN_DEVICE GeneralStage(const RowSource& source, int64_t first_row, uint16_t* memory)
-        : Slots<Block, SLOTS>{memory} {
-        restart(source, first_row);
-    }
-    RAGGEDDNN_DEVICE void restart(const RowSource& source, int64_t first_row) {
-        source_ = source.from(first_row);
-    }
-    RAGGEDDNN_DEVICE void begin() {
-        uint16_t* memory = this->advance();
-        if (!source_.is_wide) {
-            gather_rows<Tile, Block, THREADS>(memory, source_);
-        } else {
-#pragma unroll
-            for (int n = 0; n < PER_THREAD; ++n) {
-                const int i = thread_index() + n * THREADS;
-                if (Block::ROWS * Block::CHUNKS % THREADS != 0 &&
-                    i >= Block::ROWS * Block::CHUNKS) {
-                    break;
-                }
-                const int row = i / Block::CHUNKS;
-                const int column = 8 * (i % Block::CHUNKS);
-                copy_async_16(memory, Tile::template place<Block>(row, column / 8),
-                              source_.at(row, column), source_.has(row, column));
-            }
-        }
-        source_ = source_.from(Block::ROWS);
-        copies_commit();
-    }
-
-private:
-    RowSource source_;
-};
-
-// The same where the threads copy whole groups of eight rows at a time: a thread's places differ by
-// a constant, and it keeps little more than the address of its next chunk.
-template <class Tile, class Block, int THREADS, int SLOTS>
-struct RegularStage : Slots<Block, SLOTS> {
-    static constexpr int PASS = THREADS / Block::CHUNKS;  // rows at a time
-    static constexpr int PER_THREAD = Block::ROWS / PASS;
+struct RowStage : Slots<Block, SLOTS> {
+    static constexpr bool WRITES_AT_FINISH = false;
+    static constexpr int SHARED_ELEMENTS = SLOTS * Slots<Block, SLOTS>::SLOT_ELEMENTS;
+    static constexpr int PANEL = 64;
+    static constexpr int PANELS = Block::WIDTH / PANEL;
+    static constexpr int PASS = 8 * THREADS / PANEL;  // rows at a time
+    static_assert(Block::WIDTH % PANEL == 0 && PASS % 8 == 0 && Block::ROWS % PASS == 0);
 
     template <class Row>
-    RAGGEDDNN_DEVICE RegularStage(const RowSource& source, Row first_row, uint16_t* memory)
+    RAGGEDDNN_DEVICE RowStage(const RowSource& source, Row first_row, uint16_t* memory)
         : Slots<Block, SLOTS>{memory},
-          place_(kept(Tile::template place<Block>(static_cast<int>(row()),
-                                                  static_cast<int>(column() / 8)))) {
+          place_(Tile::template place<Block>(static_cast<int>(row()),
+                                             static_cast<int>(column() / 8))) {
+        if constexpr (THREADS <= 128) place_ = kept(place_);  // more have no register to spare
         restart(source, first_row);
     }
     template <class Row>
     RAGGEDDNN_DEVICE void restart(const RowSource& whole, Row first_row) {
         const RowSource source = whole.from(first_row);
+        const int columns = source.width - static_cast<int>(column());
         next_ = source.data + (row() * source.row_stride + column());
         step_ = PASS * source.row_stride;
-        rows_ = static_cast<int>(column()) < source.width ? source.rows - static_cast<int>(row())
-                                                          : 0;
-        narrow_ = source.is_wide ? 0 : source.width;
+        rows_ = columns > 0 ? source.rows - static_cast<int>(row()) : 0;
+        panels_ = source.is_wide ? (columns + PANEL - 1) / PANEL : -source.width;
     }
     RAGGEDDNN_DEVICE void begin() {
-        uint16_t* memory = this->advance();
-        if (narrow_ != 0) {
-            gather(memory + place_, next_, step_, rows_, narrow_ - static_cast<int>(column()));
-            next_ += PER_THREAD * step_;
+        uint16_t* const memory = this->advance();
+        if (panels_ < 0) {
+            gather(memory + place_, next_, step_, rows_, -panels_ - static_cast<int>(column()));
+            next_ += Block::ROWS / PASS * step_;
         } else {
+            int rows[PANELS];
 #pragma unroll
-            for (int n = 0; n < PER_THREAD; ++n) {
-                copy_async_16(memory, place_ + n * PASS * Tile::template pitch<Block>(), next_,
-                              n * PASS < rows_);
+            for (int panel = 0; panel < PANELS; ++panel) {
+                rows[panel] = panel == 0 || panel < panels_ ? rows_ : 0;
+            }
+#pragma unroll
+            for (int row = 0; row < Block::ROWS; row += PASS) {
+#pragma unroll
+                for (int panel = 0; panel < PANELS; ++panel) {
+                    copy_async_16(memory, place_ + at(row, panel), next_ + PANEL * panel,
+                                  row < rows[panel]);
+                }
                 next_ += step_;
             }
         }
         rows_ -= Block::ROWS;
         copies_commit();
     }
+    // The last block that arrived as the values of a product.
+    RAGGEDDNN_DEVICE uint16_t* current_values() const { return this->current(); }
 
 private:
     // Never negative, as the compiler is to know.
     RAGGEDDNN_DEVICE static uint32_t thread() { return static_cast<uint32_t>(thread_index()); }
-    RAGGEDDNN_DEVICE static uint32_t row() { return thread() / Block::CHUNKS; }
-    RAGGEDDNN_DEVICE static uint32_t column() { return 8 * (thread() % Block::CHUNKS); }
+    RAGGEDDNN_DEVICE static uint32_t row() { return thread() / (PANEL / 8); }
+    RAGGEDDNN_DEVICE static uint32_t column() { return 8 * (thread() % (PANEL / 8)); }
+    // From a thread's place on.
+    RAGGEDDNN_DEVICE static constexpr int at(int row, int panel) {
+        return row * Tile::template pitch<Block>() + panel * Tile::template panel_pitch<Block>();
+    }
 
     // Element by element, where no wide load can read the rows: slow, and out of the way.
     RAGGEDDNN_COLD static void gather(uint16_t* to, const uint16_t* from, int64_t step, int rows,
                                       int columns) {
 #pragma unroll 1
-        for (int n = 0; n < PER_THREAD; ++n) {
-            for (int i = 0; i < 8; ++i) {
-                const bool is_there = n * PASS < rows && i < columns;
-                to[n * PASS * Tile::template pitch<Block>() + i] =
-                    is_there ? from[n * step + i] : uint16_t{0};
+        for (int row = 0; row < Block::ROWS; row += PASS, from += step) {
+            for (int i = 0; i < 8 * PANELS; ++i) {
+                const int panel = i / 8;
+                const int column = PANEL * panel + i % 8;
+                const bool is_there = row < rows && column < columns;
+                to[at(row, panel) + i % 8] = is_there ? from[column] : uint16_t{0};
             }
         }
     }
@@ -149,34 +133,7 @@ private:
     int64_t step_;  // elements
     int rows_;      // from there on that exist
     int place_;
-    int narrow_;  // the width, where chunks are copied element by element, or 0
-};
-
-template <class Block, int THREADS>
-inline constexpr bool IS_REGULAR =
-    THREADS % Block::CHUNKS == 0 && THREADS / Block::CHUNKS % 8 == 0 &&
-    Block::ROWS % (THREADS / Block::CHUNKS) == 0;
-template <bool, class Regular, class General>
-struct ChosenStage {
-    using Type = Regular;
-};
-template <class Regular, class General>
-struct ChosenStage<false, Regular, General> {
-    using Type = General;
-};
-
-// As stage_registers.hpp has it.
-template <class Tile, class Block, int THREADS, int SLOTS>
-struct RowStage : ChosenStage<IS_REGULAR<Block, THREADS>, RegularStage<Tile, Block, THREADS, SLOTS>,
-                              GeneralStage<Tile, Block, THREADS, SLOTS>>::Type {
-    using Base =
-        typename ChosenStage<IS_REGULAR<Block, THREADS>, RegularStage<Tile, Block, THREADS, SLOTS>,
-                             GeneralStage<Tile, Block, THREADS, SLOTS>>::Type;
-    static constexpr bool WRITES_AT_FINISH = false;
-    static constexpr int SHARED_ELEMENTS = SLOTS * Base::SLOT_ELEMENTS;
-    using Base::Base;
-    // The last block that arrived as the values of a product.
-    RAGGEDDNN_DEVICE uint16_t* current_values() const { return this->current(); }
+    int panels_;  // that the thread has something of, or the width with a minus: no wide loads
 };
 
 // Blocks that products take values from, and such that are read in both ways.

@@ -54,6 +54,19 @@ private:
     int is_wide_;
 };
 
+// Rows that no wide load can read, by `THREADS` threads, element by element: slow, and out of the
+// way.
+template <class Tile, class Block, int THREADS>
+RAGGEDDNN_COLD void gather_rows(uint16_t* memory, RowSource source) {
+#pragma unroll 1
+    for (int i = thread_index(); i < Block::ROWS * Block::WIDTH; i += THREADS) {
+        const int row = i / Block::WIDTH;
+        const int column = i % Block::WIDTH;
+        memory[Tile::template place<Block>(row, column / 8) + column % 8] =
+            source.element(row, column);
+    }
+}
+
 // Blocks of rows one after another, by `THREADS` threads, each of whose units is UNIT_ROWS rows of
 // one chunk. Registers are the second place that a block in flight needs: there is one in LDS.
 template <class Block, int THREADS, int UNIT_ROWS>
