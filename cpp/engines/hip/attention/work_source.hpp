@@ -227,12 +227,14 @@ public:
     RAGGEDDNN_DEVICE WorkSource(const typename Pass::Params& p, const Schedule& schedule,
                                 int counter, At& at)
         : TileFinder<Pass>(p, schedule, counter), at_(at) {
-        if (thread_index() != 0) return;
-        at_.count = this->count_tiles();
-        at_.blocks = 0;
-        ask();
-        fetches_begun();
-        find_next<0>();
+        if (thread_index() == 0) {
+            at_.count = this->count_tiles();
+            at_.blocks = 0;
+            ask();
+            fetches_begun();
+            find_next<0>();
+        }
+        block_barrier();
     }
     RAGGEDDNN_DEVICE void take() {
         this->take_next(at_);
