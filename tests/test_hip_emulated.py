@@ -66,11 +66,24 @@ def test_scores_that_are_large_and_finite(engine, dtype):
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_largest_scores_grow_by_little_and_by_much(engine, dtype):
+@pytest.mark.parametrize("width", [64, 128])
+def test_largest_scores_grow_by_little_and_by_much(engine, width, dtype):
     """What was summed is scaled only where they grow by much."""
-    problem = growing_scores(dtype)
+    problem = growing_scores(width, dtype)
     sdpa = sdpa_graph(problem)
     run_and_check(sdpa, sdpa.build(engine), problem)
+
+
+@pytest.mark.parametrize("scale", [-0.125, 0.0])
+def test_windows_that_begin_late_and_widths_that_end_within_a_chunk(engine, scale):
+    case = Case("late", (200, 3), (300, 90), heads=(4, 2, 2), d=100, d_v=77,
+                scale_state="runtime", scale=scale, left_bound=20, right_bound=30,
+                alignment="bottom_right", layout="slack",
+                poison="nan", dtype="bfloat16")  # fmt: skip
+    back = make_backward(case)
+    sdpa, graph = sdpa_graph(back.forward), sdpa_backward_graph(back)
+    run_and_check(sdpa, sdpa.build(engine), back.forward)
+    run_and_check_backward(graph, graph.build(engine), back)
 
 
 def test_batches_are_more_than_the_threads_that_order_them(engine):

@@ -91,8 +91,9 @@ def test_case(case):
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_largest_scores_grow_by_little_and_by_much(dtype):
-    check(growing_scores(dtype), "growing")
+@pytest.mark.parametrize("width", [64, 128])
+def test_largest_scores_grow_by_little_and_by_much(width, dtype):
+    check(growing_scores(width, dtype), "growing")
 
 
 def test_what_is_not_read_is_refused():

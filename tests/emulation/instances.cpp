@@ -66,8 +66,8 @@ template <class Pass>
 void run_pass(const typename Pass::Params& params) {
     const auto shared = std::make_unique<typename Pass::Shared>();
     for (int i = 0; i < BLOCKS; ++i) {
-        // Shared memory holds what the last block left, or NaN.
-        std::memset(static_cast<void*>(shared.get()), 0xff, sizeof(*shared));
+        // Shared memory holds what the last kernel left: NaN and negative numbers, or large ones.
+        std::memset(static_cast<void*>(shared.get()), i % 2 == 0 ? 0xff : 0x7f, sizeof(*shared));
         emulation::Block(Pass::THREADS, LANES_TOGETHER, next_seed()).run([&] {
             Pass::run(params, *shared);
         });

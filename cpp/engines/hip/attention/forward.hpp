@@ -275,7 +275,7 @@ private:
         make_operands<Tile>(scores, lane_, weights);
     }
 
-    // Only where a row's largest score grew.
+    // Only where a row's largest score grew by much, or is its first.
     RAGGEDDNN_DEVICE void scale_output(const float (&keep)[PARTS][Tile::STATS]) {
         OutputProduct::template finish<0>(output_);
 #pragma unroll

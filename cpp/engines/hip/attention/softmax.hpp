@@ -14,8 +14,8 @@ struct RunningSoftmax {
     static constexpr float NOTHING = -__builtin_inff();
     static constexpr float HUGE = 1 << 20;
     // Where the largest score grows by less, in powers of 2, what was summed stays as it is:
-    // weights and their sums have as many digits when they are some hundred times as large (as in
-    // FlashAttention-4).
+    // weights and their sums have as many digits when they are some hundred times as large, and
+    // floats have room for it (as in FlashAttention-4).
     static constexpr float GROWTH = 8;
 
     float peak[Tile::STATS];   // the largest score, or one that it has not outgrown

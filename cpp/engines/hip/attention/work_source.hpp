@@ -229,10 +229,11 @@ public:
         : TileFinder<Pass>(p, schedule, counter), at_(at) {
         if (thread_index() == 0) {
             at_.count = this->count_tiles();
-            at_.blocks = 0;
             ask();
             fetches_begun();
-            find_next<0>();
+            fetched<0>();
+            this->find(at_.next, at_.ahead[0], at_.count);
+            if (at_.next.work.is_there) ask();
         }
         block_barrier();
     }
@@ -331,7 +332,7 @@ public:
 private:
     static constexpr int WAVE = Pass::Tile::WAVE;
     static constexpr int ASKER = WAVE;
-    static_assert(Pass::THREADS >= 4 * WAVE);
+    static_assert(Pass::THREADS == 4 * WAVE);
 
     RAGGEDDNN_DEVICE void look_further(int ahead) {
         if (has_number_) {

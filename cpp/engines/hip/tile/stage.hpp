@@ -24,12 +24,9 @@ struct RowSource {
     bool is_wide;          // rows are aligned to chunks, and their width is a multiple of one
 
     // Without its first rows.
-    RAGGEDDNN_DEVICE RowSource from(int first) const {
-        return {data + first * row_stride, row_stride, rows > first ? rows - first : 0, width,
-                is_wide};
-    }
-    RAGGEDDNN_DEVICE RowSource from(int64_t first) const {
-        const int64_t left = rows - first;
+    template <class Row>
+    RAGGEDDNN_DEVICE RowSource from(Row first) const {
+        const auto left = rows - first;
         return {data + first * row_stride, row_stride, static_cast<int>(left < 0 ? 0 : left), width,
                 is_wide};
     }
