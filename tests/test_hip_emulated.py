@@ -127,6 +127,16 @@ def test_what_is_not_read_is_a_reason(engine):
         assert not verdict.applicable and words in verdict.reason
 
 
+@pytest.mark.parametrize("dims", [(2**31, 1, 1), (1, 2**30, 1), (1, 1, 2**31)])
+def test_an_extent_too_large_to_count_is_a_reason(engine, dims):
+    _, heads, rows = dims
+    graph = rd.Graph(io_data_type=rd.DataType.BFLOAT16, compute_data_type=rd.DataType.FLOAT)
+    stride = [heads * rows, rows, 1, 1]
+    operands = [graph.tensor(dim=[*dims, 1], stride=stride) for _ in range(3)]
+    graph.sdpa(*operands)[0].set_output(True).set_dim([*dims, 1]).set_stride(stride)
+    assert f"an extent is {max(dims)}, expected at most" in verdicts(graph)[engine].reason
+
+
 def test_a_workspace_too_large_to_count_is_a_reason(engine):
     dims = batches, heads, rows, _ = [2**30, 2**11, 2**21, 1]
     graph = rd.Graph(io_data_type=rd.DataType.BFLOAT16)

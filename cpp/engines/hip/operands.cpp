@@ -51,10 +51,12 @@ std::optional<ElementKind> kind_of(DataType type) {
 void check_operands(const SdpaProblem& p, std::initializer_list<const TensorGeometry*> rows,
                     std::initializer_list<const TensorGeometry*> stats) {
     plugin::check_kernel_operands(p, rows, stats);
-    constexpr int64_t most = std::numeric_limits<int32_t>::max();
-    for (const int64_t n : {p.batches(), p.heads(), p.q.max_rows(), p.k.max_rows()}) {
+    const auto check = [&p](int64_t n, int64_t most) {
         if (n > most) invalid("[", p.op, "] an extent is ", n, ", expected at most ", most);
-    }
+    };
+    constexpr int64_t MOST = std::numeric_limits<int32_t>::max();
+    for (const int64_t n : {p.batches(), p.q.max_rows(), p.k.max_rows()}) check(n, MOST);
+    check(p.heads(), MOST / 2);  // those of K and of V are also counted together
 }
 
 RowTensor row_tensor(const TensorGeometry& t, const plugin::Buffers& buffers, bool is_touched) {
