@@ -44,7 +44,7 @@ TARGETS = [
     Target("gfx90a", "Cdna", "clang", (128,), 64 << 10),
     # Of its 160 KB no more than what the same tiles take on the others.
     Target("gfx950", "Cdna", "zig", (128,), 64 << 10),
-    Target("gfx1100", "Rdna3", "clang", (128,), 64 << 10),
+    Target("gfx1100", "Rdna3", "clang", (64, 128), 64 << 10),
     Target("gfx1201", "Rdna4", "clang", (128,), 64 << 10),
 ]
 
@@ -152,7 +152,7 @@ def measure(args: argparse.Namespace, folder: Path) -> list[Row]:
         tool = nvidia if target.compiler == "nvcc" else amd
         out = folder / f"{target.name}_{source.stem}"
         rows = tool(getattr(args, target.compiler), target, source, out)
-        if not rows:
+        if not rows and not args.all:  # not every target has passes for every width
             sys.exit(f"{target.name} {source.name}: no kernel of a pass")
         return [{"target": target.name, **row} for row in rows]
 

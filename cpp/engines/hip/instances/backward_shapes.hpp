@@ -65,8 +65,8 @@ RAGGEDDNN_SPLIT_BACKWARD_SHAPE(Cdna, 192, RAGGEDDNN_SIZES(64, 16, 32, 1),
                                RAGGEDDNN_SIZES(64, 16, 16, 1), "as much as LDS holds of a block")
 RAGGEDDNN_SPLIT_BACKWARD_SHAPE(Cdna, 256, RAGGEDDNN_SIZES(64, 16, 16, 1),
                                RAGGEDDNN_SIZES(64, 16, 16, 1), "as much as LDS holds of a block")
-RAGGEDDNN_BACKWARD_SHAPE(Rdna3, 64, RAGGEDDNN_SIZES(64, 16, 32, 1), RAGGEDDNN_SIZES(64, 16, 32, 1),
-                         "half a block of the other side: 256 registers")
+RAGGEDDNN_BACKWARD_SHAPE(Rdna3, 64, RAGGEDDNN_SIZES(64, 16, 32, 1), RAGGEDDNN_SIZES(64, 16, 16, 1),
+                         "a quarter of a block of queries: 256 registers hold dK and dV beside it")
 RAGGEDDNN_SPLIT_BACKWARD_SHAPE(Rdna3, 128, RAGGEDDNN_SIZES(64, 16, 16, 1),
                                RAGGEDDNN_SIZES(64, 16, 16, 1), "dK and dV do not fit at once")
 RAGGEDDNN_BACKWARD_SHAPE(Rdna4, 64, RAGGEDDNN_SIZES(64, 16, 32, 1), RAGGEDDNN_SIZES(64, 16, 32, 1),

@@ -42,7 +42,7 @@ RAGGEDDNN_FORWARD_SHAPE(Cdna, 128, 128, 32, 64,
                         "32 rows a wave, for the same reason; values take the queries' LDS")
 RAGGEDDNN_FORWARD_SHAPE(Cdna, 192, 64, 16, 32, "keys and values of a block fit in LDS")
 RAGGEDDNN_FORWARD_SHAPE(Cdna, 256, 64, 16, 16, "keys and values of a block fit in LDS")
-RAGGEDDNN_FORWARD_SHAPE(Rdna3, 64, 128, 16, 32, "8 waves share what a block of keys costs")
+RAGGEDDNN_FORWARD_SHAPE(Rdna3, 64, 128, 16, 64, "8 waves share what a block of keys costs")
 RAGGEDDNN_FORWARD_SHAPE(Rdna3, 128, 128, 16, 32, "half a block of keys: 256 registers")
 RAGGEDDNN_FORWARD_SHAPE(Rdna3, 192, 64, 16, 16, "LDS holds 64 rows of queries beside the keys")
 RAGGEDDNN_FORWARD_SHAPE(Rdna3, 256, 64, 16, 16, "LDS holds 64 rows of queries beside the keys")
