@@ -38,6 +38,10 @@ T kept(T value) {
     return value;
 }
 template <class T>
+T load(const T* from) {
+    return *from;
+}
+template <class T>
 void store(T* to, T value) {
     *to = value;
 }

@@ -184,12 +184,11 @@ private:
         loads.d_stats = 0;
         const int64_t own = int64_t{work.tile} * TILE_ROWS + term_row(lane_ % TERM_LANES);
         if (lane_ % TERM_LANES >= TERM_ROWS || own >= s.valid_q) return;
-        loads.stat = static_cast<const float*>(
-            p_.stats.data)[s.stats + work.head * p_.stats.head_stride + own * p_.stats.row_stride];
+        loads.stat = load(static_cast<const float*>(p_.stats.data) + s.stats +
+                          work.head * p_.stats.head_stride + own * p_.stats.row_stride);
         if (!p_.d_stats.data) return;
-        loads.d_stats = static_cast<const float*>(
-            p_.d_stats.data)[s.d_stats + work.head * p_.d_stats.head_stride +
-                             own * p_.d_stats.row_stride];
+        loads.d_stats = load(static_cast<const float*>(p_.d_stats.data) + s.d_stats +
+                             work.head * p_.d_stats.head_stride + own * p_.d_stats.row_stride);
     }
 
     // dO is in shared memory.
@@ -222,7 +221,7 @@ private:
         const Work& work = shared_.at.work;
         const int64_t row = int64_t{work.tile} * TILE_ROWS + r;
         if (row < shared_.at.sequence.valid_q) {
-            delta_of_head(p_, work.batch, work.head)[row] = delta;
+            store(delta_of_head(p_, work.batch, work.head) + row, delta);
         }
         shared_.terms.delta[r] = delta;
         shared_.terms.log_sum[r] = log_sum;
@@ -249,7 +248,7 @@ private:
     RAGGEDDNN_DEVICE void clear_delta() const {
         const int64_t row = int64_t{shared_.at.work.tile} * TILE_ROWS + thread_index();
         if (thread_index() >= TILE_ROWS || row >= shared_.at.sequence.valid_q) return;
-        delta_of_head(p_, shared_.at.work.batch, shared_.at.work.head)[row] = 0;
+        store(delta_of_head(p_, shared_.at.work.batch, shared_.at.work.head) + row, 0.0F);
     }
 
     RAGGEDDNN_DEVICE void read_terms() {

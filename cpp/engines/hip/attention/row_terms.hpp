@@ -57,7 +57,7 @@ public:
         rows_ = thread_index() < 2 * ROWS ? static_cast<int>(source.rows - row) : 0;
     }
     RAGGEDDNN_DEVICE void begin() {
-        if (rows_ > 0) held_ = *next_;
+        if (rows_ > 0) held_ = load(next_);
         next_ += step_;
         rows_ -= ROWS;
     }

@@ -26,6 +26,10 @@ __device__ inline int32_t add_shared(int32_t* counter, int32_t by) {
 }
 __device__ inline uint32_t lower(uint32_t* least, uint32_t to) { return atomicMin(least, to); }
 template <class T>
+__device__ T load(const T* from) {
+    return *from;
+}
+template <class T>
 __device__ void store(T* to, T value) {
     *to = value;
 }
@@ -102,7 +106,19 @@ __device__ inline int32_t add_shared(int32_t* counter, int32_t by) {
 __device__ inline uint32_t lower(uint32_t* least, uint32_t to) {
     return __atomic_fetch_min(least, to, __ATOMIC_RELAXED);
 }
-// To device memory, which the compiler may not know a pointer to lead to.
+// From and to device memory, which the compiler may not know a pointer to lead to: it would else
+// ask LDS as well.
+template <class T>
+__device__ T load(const T* from) {
+    using Word = const __attribute__((address_space(1))) uint32_t;
+    static_assert(sizeof(T) % 4 == 0);
+    uint32_t words[sizeof(T) / 4];
+#pragma unroll
+    for (size_t i = 0; i < sizeof(T) / 4; ++i) words[i] = ((Word*)from)[i];
+    T value;
+    __builtin_memcpy(&value, words, sizeof(T));
+    return value;
+}
 template <class T>
 __device__ void store(T* to, T value) {
     using Word = __attribute__((address_space(1))) uint32_t;

@@ -44,7 +44,7 @@ struct RowSource {
     }
     RAGGEDDNN_DEVICE ChunkWords words(int row, int column) const {
         if (!has(row, column)) return ChunkWords{};
-        return *reinterpret_cast<const ChunkWords*>(at(row, column));
+        return load(reinterpret_cast<const ChunkWords*>(at(row, column)));
     }
 };
 
