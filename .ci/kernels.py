@@ -40,7 +40,7 @@ class Target:
 TARGETS = [
     Target("sm_90a", "Hopper", "nvcc", (64, 128, 256), 227 << 10),
     Target("sm_80", "Nvidia", "nvcc", (128,), 163 << 10),
-    Target("gfx942", "Cdna", "clang", (64, 128, 256), 64 << 10),
+    Target("gfx942", "Cdna", "clang", (64, 96, 128, 256), 64 << 10),
     Target("gfx90a", "Cdna", "clang", (128,), 64 << 10),
     # Of its 160 KB no more than what the same tiles take on the others.
     Target("gfx950", "Cdna", "zig", (128,), 64 << 10),

@@ -66,7 +66,7 @@ def test_scores_that_are_large_and_finite(engine, dtype):
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-@pytest.mark.parametrize("width", [64, 128])
+@pytest.mark.parametrize("width", [64, 96, 128])
 def test_largest_scores_grow_by_little_and_by_much(engine, width, dtype):
     """What was summed is scaled only where they grow by much."""
     problem = growing_scores(width, dtype)
@@ -75,8 +75,10 @@ def test_largest_scores_grow_by_little_and_by_much(engine, width, dtype):
 
 
 @pytest.mark.parametrize("scale", [-0.125, 0.0])
-def test_windows_that_begin_late_and_widths_that_end_within_a_chunk(engine, scale):
-    case = Case("late", (200, 3), (300, 90), heads=(4, 2, 2), d=100, d_v=77,
+@pytest.mark.parametrize("widths", [(100, 77), (77, 96), (96, 65)])
+def test_windows_that_begin_late_and_widths_that_end_within_a_chunk(engine, scale, widths):
+    d, d_v = widths
+    case = Case("late", (200, 3), (300, 90), heads=(4, 2, 2), d=d, d_v=d_v,
                 scale_state="runtime", scale=scale, left_bound=20, right_bound=30,
                 alignment="bottom_right", layout="slack",
                 poison="nan", dtype="bfloat16")  # fmt: skip
@@ -152,7 +154,12 @@ def test_a_workspace_too_large_to_count_is_a_reason(engine):
     assert words in verdicts(graph)[engine].reason
 
 
-def test_tiles_are_explained(engine):
-    problem = make_problem(replace(SOURCES["edges"], dtype="bfloat16", d=100))
-    plan = sdpa_graph(problem).build(engine)
-    assert "width up to 128" in plan.explain_kernel()
+@pytest.mark.parametrize("d", [1, 64, 65, 96, 97, 128, 129, 192, 193, 256])
+def test_the_narrowest_tiles_are_taken(engine, d):
+    widths = (64, 128, 192, 256) if engine == "EMULATED_HOPPER_ENGINE" else (64, 96, 128, 192, 256)
+    width = next(width for width in widths if d <= width)
+    problem = make_problem(replace(SOURCES["edges"], dtype="bfloat16", d=d))
+    assert f", width up to {width} (" in sdpa_graph(problem).build(engine).explain_kernel()
+    if engine not in ("EMULATED_RDNA3_ENGINE", "EMULATED_RDNA4_ENGINE") or d <= 128:
+        plan = sdpa_backward_graph(make_backward(problem)).build(engine)
+        assert f", width up to {width} (" in plan.explain_kernel()

@@ -91,7 +91,7 @@ def test_case(case):
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-@pytest.mark.parametrize("width", [64, 128])
+@pytest.mark.parametrize("width", [64, 96, 128])
 def test_largest_scores_grow_by_little_and_by_much(width, dtype):
     check(growing_scores(width, dtype), "growing")
 

@@ -84,9 +84,20 @@ const char* launch_forward(const ForwardParams& params, void* stream) {
 }
 
 template <class Element, int WIDTH>
-ForwardKernel forward_row() {
-    using Pass = Forward<EmulatedArch, Element, ForwardShape<EmulatedArch, WIDTH>>;
-    return {facts_of<Pass>(), launch_forward<Pass>};
+void add_forward_row(std::vector<ForwardKernel>& rows) {
+    if constexpr (requires { ForwardShape<EmulatedArch, WIDTH>::REASON; }) {
+        using Pass = Forward<EmulatedArch, Element, ForwardShape<EmulatedArch, WIDTH>>;
+        rows.push_back({facts_of<Pass>(), launch_forward<Pass>});
+    }
+}
+
+template <class Element>
+void add_forward_rows(std::vector<ForwardKernel>& rows) {
+    add_forward_row<Element, 64>(rows);
+    add_forward_row<Element, 96>(rows);
+    add_forward_row<Element, 128>(rows);
+    add_forward_row<Element, 192>(rows);
+    add_forward_row<Element, 256>(rows);
 }
 
 template <class Passes>
@@ -114,15 +125,23 @@ void add_backward_row(std::vector<BackwardKernel>& rows) {
 template <class Element>
 void add_backward_rows(std::vector<BackwardKernel>& rows) {
     add_backward_row<Element, 64>(rows);
+    add_backward_row<Element, 96>(rows);
     add_backward_row<Element, 128>(rows);
     add_backward_row<Element, 192>(rows);
     add_backward_row<Element, 256>(rows);
 }
 
 template <class Element, int WIDTH>
-ForwardKernel plain_forward_row() {
+void add_plain_forward_row(std::vector<ForwardKernel>& rows) {
     using Pass = PlainForward<EmulatedArch, Element, PlainShape<WIDTH>>;
-    return {facts_of<Pass>(), launch_forward<Pass>};
+    rows.push_back({facts_of<Pass>(), launch_forward<Pass>});
+}
+
+template <class Element>
+void add_plain_forward_rows(std::vector<ForwardKernel>& rows) {
+    add_plain_forward_row<Element, 64>(rows);
+    add_plain_forward_row<Element, 128>(rows);
+    add_plain_forward_row<Element, 256>(rows);
 }
 
 template <class Passes>
@@ -150,17 +169,15 @@ void add_plain_backward_rows(std::vector<BackwardKernel>& rows) {
 }  // namespace
 
 ForwardRows forward_kernels() {
-    static const ForwardKernel kernels[] = {
-        forward_row<Bfloat16, 64>(),        forward_row<Bfloat16, 128>(),
-        forward_row<Bfloat16, 192>(),       forward_row<Bfloat16, 256>(),
-        forward_row<Float16, 64>(),         forward_row<Float16, 128>(),
-        forward_row<Float16, 192>(),        forward_row<Float16, 256>(),
-        plain_forward_row<Float32, 64>(),   plain_forward_row<Float32, 128>(),
-        plain_forward_row<Float32, 256>(),  plain_forward_row<Bfloat16, 64>(),
-        plain_forward_row<Bfloat16, 128>(), plain_forward_row<Bfloat16, 256>(),
-        plain_forward_row<Float16, 64>(),   plain_forward_row<Float16, 128>(),
-        plain_forward_row<Float16, 256>(),
-    };
+    static const std::vector<ForwardKernel> kernels = [] {
+        std::vector<ForwardKernel> rows;
+        add_forward_rows<Bfloat16>(rows);
+        add_forward_rows<Float16>(rows);
+        add_plain_forward_rows<Float32>(rows);
+        add_plain_forward_rows<Bfloat16>(rows);
+        add_plain_forward_rows<Float16>(rows);
+        return rows;
+    }();
     return kernels;
 }
 

@@ -40,6 +40,8 @@ struct BackwardShape;
 #if defined(RAGGEDDNN_EMULATED_WAVE) && defined(RAGGEDDNN_EMULATE_NVIDIA) || defined(__CUDACC__)
 RAGGEDDNN_BACKWARD_SHAPE(Nvidia, 64, RAGGEDDNN_SIZES(64, 16, 64, 2), RAGGEDDNN_SIZES(64, 16, 64, 2),
                          "16 rows a warp: two blocks a multiprocessor without spills")
+RAGGEDDNN_BACKWARD_SHAPE(Nvidia, 96, RAGGEDDNN_SIZES(64, 16, 64, 2), RAGGEDDNN_SIZES(64, 16, 32, 1),
+                         "half a block of queries: registers hold dK and dV beside the scores")
 RAGGEDDNN_BACKWARD_SHAPE(Nvidia, 128, RAGGEDDNN_SIZES(64, 16, 64, 2),
                          RAGGEDDNN_SIZES(64, 16, 32, 1),
                          "half a block of queries: registers hold dK and dV beside the scores")
@@ -59,6 +61,8 @@ RAGGEDDNN_SPLIT_BACKWARD_SHAPE(Hopper, 256, RAGGEDDNN_SIZES(128, 16, 64, 1),
 #else
 RAGGEDDNN_BACKWARD_SHAPE(Cdna, 64, RAGGEDDNN_SIZES(64, 16, 64, 1), RAGGEDDNN_SIZES(64, 16, 64, 1),
                          "rows of a tile stay in registers")
+RAGGEDDNN_BACKWARD_SHAPE(Cdna, 96, RAGGEDDNN_SIZES(64, 16, 32, 1), RAGGEDDNN_SIZES(64, 16, 32, 1),
+                         "half a block of the other side: LDS holds two waves a SIMD")
 RAGGEDDNN_BACKWARD_SHAPE(Cdna, 128, RAGGEDDNN_SIZES(64, 16, 64, 1), RAGGEDDNN_SIZES(64, 16, 32, 1),
                          "rows of a tile stay in registers")
 RAGGEDDNN_SPLIT_BACKWARD_SHAPE(Cdna, 192, RAGGEDDNN_SIZES(64, 16, 32, 1),
@@ -67,10 +71,14 @@ RAGGEDDNN_SPLIT_BACKWARD_SHAPE(Cdna, 256, RAGGEDDNN_SIZES(64, 16, 16, 1),
                                RAGGEDDNN_SIZES(64, 16, 16, 1), "as much as LDS holds of a block")
 RAGGEDDNN_BACKWARD_SHAPE(Rdna3, 64, RAGGEDDNN_SIZES(64, 16, 32, 1), RAGGEDDNN_SIZES(64, 16, 16, 1),
                          "a quarter of a block of queries: 256 registers hold dK and dV beside it")
+RAGGEDDNN_SPLIT_BACKWARD_SHAPE(Rdna3, 96, RAGGEDDNN_SIZES(64, 16, 32, 1),
+                               RAGGEDDNN_SIZES(64, 16, 16, 1), "dK and dV do not fit at once")
 RAGGEDDNN_SPLIT_BACKWARD_SHAPE(Rdna3, 128, RAGGEDDNN_SIZES(64, 16, 16, 1),
                                RAGGEDDNN_SIZES(64, 16, 16, 1), "dK and dV do not fit at once")
 RAGGEDDNN_BACKWARD_SHAPE(Rdna4, 64, RAGGEDDNN_SIZES(64, 16, 32, 1), RAGGEDDNN_SIZES(64, 16, 32, 1),
                          "half a block of the other side: 256 registers")
+RAGGEDDNN_BACKWARD_SHAPE(Rdna4, 96, RAGGEDDNN_SIZES(64, 16, 32, 1), RAGGEDDNN_SIZES(64, 16, 16, 1),
+                         "a quarter of a block of the other side: 256 registers")
 RAGGEDDNN_SPLIT_BACKWARD_SHAPE(Rdna4, 128, RAGGEDDNN_SIZES(64, 16, 16, 1),
                                RAGGEDDNN_SIZES(64, 16, 16, 1), "dK and dV do not fit at once")
 #endif

@@ -1,6 +1,8 @@
 // One compiled forward kernel: its entry points and how the host starts them.
 #pragma once
 
+#include <vector>
+
 #include "../attention/forward.hpp"
 #include "launch.hpp"
 #include "shapes.hpp"
@@ -17,22 +19,26 @@ const char* launch_forward(const ForwardParams& params, void* stream) {
     return launch_pass<Pass>(params, tiles * params.batches * params.heads, on);
 }
 
-template <class Pass>
-ForwardKernel forward_row() {
-    return {facts_of<Pass>(), launch_forward<Pass>};
+template <class Element, class Arch, int WIDTH>
+void add_forward_row(std::vector<ForwardKernel>& rows) {
+    if constexpr (requires { ForwardShape<Arch, WIDTH>::REASON; }) {
+        using Pass = Forward<Arch, Element, ForwardShape<Arch, WIDTH>>;
+        rows.push_back({facts_of<Pass>(), launch_forward<Pass>});
+    }
 }
 
 template <class Element, int WIDTH, class... Arch>
-ForwardRows forward_rows_of(Archs<Arch...>) {
-    static const ForwardKernel rows[] = {
-        forward_row<Forward<Arch, Element, ForwardShape<Arch, WIDTH>>>()...};
+std::vector<ForwardKernel> forward_rows_of(Archs<Arch...>) {
+    std::vector<ForwardKernel> rows;
+    (add_forward_row<Element, Arch, WIDTH>(rows), ...);
     return rows;
 }
 
-// One row for each architecture of this build's vendor.
+// One row for each architecture of this build's vendor that has a kernel of this width.
 template <class Element, int WIDTH>
 ForwardRows forward_rows() {
-    return forward_rows_of<Element, WIDTH>(AllArchs{});
+    static const std::vector<ForwardKernel> rows = forward_rows_of<Element, WIDTH>(AllArchs{});
+    return rows;
 }
 
 }  // namespace raggeddnn::hip

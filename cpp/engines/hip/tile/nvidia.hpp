@@ -11,6 +11,13 @@
 
 namespace raggeddnn::hip {
 
+// Of a row in shared memory: panels of 64 columns, of which the last need not be full.
+inline constexpr int PANEL = 64;
+template <class Block>
+inline constexpr int PANELS = (Block::WIDTH + PANEL - 1) / PANEL;
+template <class Block>
+inline constexpr int STORED_WIDTH = PANELS<Block> * PANEL;
+
 template <class Element_>
 struct NvidiaTile {
     using Element = Element_;
@@ -44,17 +51,17 @@ struct NvidiaTile {
     // them).
     template <class Block>
     RAGGEDDNN_DEVICE static int place(int row, int chunk) {
-        return row * Block::WIDTH + 8 * (chunk ^ (row & 7));
+        return row * STORED_WIDTH<Block> + 8 * (chunk ^ (row & 7));
     }
     // Between rows that are a multiple of eight apart, for each row.
     template <class Block>
     RAGGEDDNN_DEVICE static constexpr int pitch() {
-        return Block::WIDTH;
+        return STORED_WIDTH<Block>;
     }
     // Between a chunk and the one 64 columns on.
     template <class Block>
     RAGGEDDNN_DEVICE static constexpr int panel_pitch() {
-        return 64;
+        return PANEL;
     }
     // What stages wrote is what products read.
     RAGGEDDNN_DEVICE static void show_to_products() {}
@@ -62,21 +69,21 @@ struct NvidiaTile {
     template <class Block>
     RAGGEDDNN_DEVICE static Operand load_row(const uint16_t* memory, int row, int step, int lane) {
         return ldmatrix<false>(memory,
-                               row * Block::WIDTH + part<Block>(lane & 15, lane >> 4, step));
+                               row * STORED_WIDTH<Block> + part<Block>(lane & 15, lane >> 4, step));
     }
     template <class Block>
     RAGGEDDNN_DEVICE static Operand load_column(const uint16_t* memory, int column, int step,
                                                 int lane) {
         const int row = (lane & 7) + 8 * (lane >> 4);
-        return ldmatrix<false>(memory,
-                               column * Block::WIDTH + part<Block>(row, (lane >> 3) & 1, step));
+        return ldmatrix<false>(
+            memory, column * STORED_WIDTH<Block> + part<Block>(row, (lane >> 3) & 1, step));
     }
     // Values of 16 keys by 16 columns.
     template <class Block>
     RAGGEDDNN_DEVICE static Operand load_value(const uint16_t* memory, int key, int column,
                                                int lane) {
-        return ldmatrix<true>(memory,
-                              key * Block::WIDTH + part<Block>(lane & 15, lane >> 4, column / 16));
+        return ldmatrix<true>(
+            memory, key * STORED_WIDTH<Block> + part<Block>(lane & 15, lane >> 4, column / 16));
     }
 
     RAGGEDDNN_DEVICE static void multiply(const Operand& rows, const Operand& columns,
@@ -114,7 +121,7 @@ private:
     // the same for every pair.
     template <class Block>
     RAGGEDDNN_DEVICE static int part(int row, int half, int pair) {
-        return row * Block::WIDTH + 8 * ((2 * pair) ^ (half ^ (row & 7)));
+        return row * STORED_WIDTH<Block> + 8 * ((2 * pair) ^ (half ^ (row & 7)));
     }
     template <bool IS_TRANSPOSED>
     RAGGEDDNN_DEVICE static Operand ldmatrix(const uint16_t* memory, int row) {

@@ -28,7 +28,7 @@ RAGGEDDNN_DEVICE void fetched() {
 // Which of the places in shared memory a stage is at.
 template <class Block, int SLOTS>
 struct Slots {
-    static constexpr int SLOT_ELEMENTS = Block::ROWS * Block::WIDTH;
+    static constexpr int SLOT_ELEMENTS = Block::ROWS * STORED_WIDTH<Block>;
 
     // Where the next block goes: with SLOTS 1 the memory must be free, else what was begun before
     // the last block.
@@ -56,10 +56,8 @@ template <class Tile, class Block, int THREADS, int SLOTS>
 struct RowStage : Slots<Block, SLOTS> {
     static constexpr bool WRITES_AT_FINISH = false;
     static constexpr int SHARED_ELEMENTS = SLOTS * Slots<Block, SLOTS>::SLOT_ELEMENTS;
-    static constexpr int PANEL = 64;
-    static constexpr int PANELS = Block::WIDTH / PANEL;
     static constexpr int PASS = 8 * THREADS / PANEL;  // rows at a time
-    static_assert(Block::WIDTH % PANEL == 0 && PASS % 8 == 0 && Block::ROWS % PASS == 0);
+    static_assert(PASS % 8 == 0 && Block::ROWS % PASS == 0);
 
     template <class Row>
     RAGGEDDNN_DEVICE RowStage(const RowSource& source, Row first_row, uint16_t* memory)
@@ -84,15 +82,15 @@ struct RowStage : Slots<Block, SLOTS> {
             gather(memory + place_, next_, step_, rows_, -panels_ - static_cast<int>(column()));
             next_ += Block::ROWS / PASS * step_;
         } else {
-            int rows[PANELS];
+            int rows[PANELS<Block>];
 #pragma unroll
-            for (int panel = 0; panel < PANELS; ++panel) {
+            for (int panel = 0; panel < PANELS<Block>; ++panel) {
                 rows[panel] = panel == 0 || panel < panels_ ? rows_ : 0;
             }
 #pragma unroll
             for (int row = 0; row < Block::ROWS; row += PASS) {
 #pragma unroll
-                for (int panel = 0; panel < PANELS; ++panel) {
+                for (int panel = 0; panel < PANELS<Block>; ++panel) {
                     copy_async_16(memory, place_ + at(row, panel), next_ + PANEL * panel,
                                   row < rows[panel]);
                 }
@@ -120,7 +118,7 @@ private:
                                       int columns) {
 #pragma unroll 1
         for (int row = 0; row < Block::ROWS; row += PASS, from += step) {
-            for (int i = 0; i < 8 * PANELS; ++i) {
+            for (int i = 0; i < 8 * PANELS<Block>; ++i) {
                 const int panel = i / 8;
                 const int column = PANEL * panel + i % 8;
                 const bool is_there = row < rows && column < columns;
