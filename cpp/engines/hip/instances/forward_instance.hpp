@@ -19,11 +19,15 @@ const char* launch_forward(const ForwardParams& params, void* stream) {
     return launch_pass<Pass>(params, tiles * params.batches * params.heads, on);
 }
 
+template <class Pass>
+ForwardKernel forward_row() {
+    return {facts_of<Pass>(), launch_forward<Pass>};
+}
+
 template <class Element, class Arch, int WIDTH>
 void add_forward_row(std::vector<ForwardKernel>& rows) {
     if constexpr (requires { ForwardShape<Arch, WIDTH>::REASON; }) {
-        using Pass = Forward<Arch, Element, ForwardShape<Arch, WIDTH>>;
-        rows.push_back({facts_of<Pass>(), launch_forward<Pass>});
+        rows.push_back(forward_row<Forward<Arch, Element, ForwardShape<Arch, WIDTH>>>());
     }
 }
 
